@@ -1,0 +1,71 @@
+# Every target works as the first command on a fresh clone: it needs Python 3.11 or newer and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# What `make run` serves with; for example: make run ARGS="--config config/dragoman.yaml"
+ARGS ?= --demo
+PYTEST_ARGS ?= -q -n auto
+
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check bench e2e clean check-format check-lint check-types check-layers check-dead check-deps
+
+help:
+	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
+	@echo "make test   run the tests (PYTEST_ARGS=... to choose)"
+	@echo "make check  format, lint, types, layers, dead code, dependencies"
+	@echo "make bench  measure speed and memory"
+	@echo "make e2e    run real clients against a running proxy"
+
+run: $(VENV)/.run
+	$(BIN)/dragoman serve $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest tests --ignore=tests/e2e $(PYTEST_ARGS)
+
+# The checks don't depend on each other; -k shows the mistakes of all, not only of the first that fails.
+check: $(VENV)/.dev
+	@$(MAKE) --no-print-directory -k -j --output-sync=target \
+		check-format check-lint check-types check-layers check-dead check-deps
+
+check-format:
+	@$(BIN)/ruff format --check --quiet --diff .
+
+check-lint:
+	@$(BIN)/ruff check --quiet .
+
+check-types:
+	@$(BIN)/mypy
+
+check-layers:
+	@$(BIN)/lint-imports
+
+check-dead:
+	@$(BIN)/vulture
+
+check-deps:
+	@$(BIN)/deptry .
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.bench
+
+e2e: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/e2e -q
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dragoman needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: `run` needs only what the product needs, `dev` also what checks and tests it.
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.run $@

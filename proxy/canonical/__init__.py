@@ -1,0 +1,1 @@
+"""What a conversation is, in no one's wire format."""

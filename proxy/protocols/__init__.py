@@ -1,0 +1,1 @@
+"""The wire protocols, one folder each: pure functions and small state machines, no I/O."""

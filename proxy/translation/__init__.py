@@ -1,0 +1,1 @@
+"""What all pairs of protocols need to be translated into each other."""

@@ -1,0 +1,1 @@
+"""Tests of Dragoman; the folders mirror those of `proxy`."""
