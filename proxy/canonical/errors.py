@@ -1,0 +1,88 @@
+"""What went wrong, in no one's wire format.
+
+An `Error` is a value that travels (through a stream, into a header, to a log); `Rejected` is the
+exception that carries one up to whoever answers the client. Statuses, types and codes of each
+protocol are tables in that protocol's own folder (mapping.md 15.1).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ErrorClass(StrEnum):
+    """The rows of mapping.md 15.1."""
+
+    INVALID = "invalid"
+    UNSUPPORTED = "unsupported"  # a translation was refused (mapping.md 0.2)
+    CONTEXT_LENGTH = "context_length"
+    CONTENT_POLICY = "content_policy"
+    AUTHENTICATION = "authentication"
+    PERMISSION = "permission"
+    QUOTA = "quota"
+    NOT_FOUND = "not_found"
+    MODEL_NOT_FOUND = "model_not_found"
+    CONFLICT = "conflict"
+    TOO_LARGE = "too_large"
+    RATE_LIMIT = "rate_limit"
+    SERVER = "server"  # the backend's own 500
+    INTERNAL = "internal"  # a bug of the proxy
+    BAD_GATEWAY = "bad_gateway"
+    UNREACHABLE = "unreachable"
+    UPSTREAM_AUTH = "upstream_auth"  # the backend refused the proxy's own key
+    OVERLOADED = "overloaded"
+    TIMEOUT = "timeout"
+
+
+class Reason(StrEnum):
+    """Why the proxy itself refused or failed; shown in `dragoman-reason` (operations.md 1)."""
+
+    AUTH_MISSING = "auth_missing"
+    MODEL_DENIED = "model_denied"
+    BODY_TOO_LARGE = "body_too_large"
+    LOSS_REFUSED = "loss_refused"
+    MALFORMED = "malformed"
+    STATE_NOT_PORTABLE = "state_not_portable"
+    DRAINING = "draining"
+    OVERLOADED = "overloaded"
+    UPSTREAM_AUTH = "upstream_auth"
+    UPSTREAM_UNREACHABLE = "upstream_unreachable"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+    UPSTREAM_ERROR = "upstream_error"
+    INTERNAL = "internal"
+
+
+@dataclass(slots=True)
+class Error:
+    """One failure, whoever caused it.
+
+    `http` is the status that the backend answered with (None: no answer, or our own error);
+    `code` and `param` are the backend's, or ours; `retry_after` is in seconds; `reason` is set
+    only on errors that the proxy itself raises; `details` keeps `error.details` of Messages.
+    """
+
+    kind: ErrorClass
+    message: str
+    code: str | None = None
+    param: str | None = None
+    http: int | None = None
+    retry_after: float | None = None
+    should_retry: bool | None = None
+    type: str | None = None
+    reason: Reason | None = None
+    details: dict[str, object] | None = None
+
+
+class Rejected(Exception):
+    """The exchange can't go on; `error` is what the client is told."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class InexactNumber(Exception):
+    """The body holds an integer beyond 64 bit, which the fast JSON decoder rounded.
+
+    Readers raise it when they meet such a number in tool arguments; the caller decodes the body
+    again with exact integers (mapping.md 0.3).
+    """

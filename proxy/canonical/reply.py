@@ -1,0 +1,48 @@
+"""One whole answer (mapping.md 1.3)."""
+
+from dataclasses import dataclass, field
+
+from proxy.canonical.parts import Extra, ReplyPart
+from proxy.canonical.stop import Stop
+from proxy.canonical.usage import Usage
+
+
+@dataclass(slots=True)
+class Reply:
+    """What a backend answered. `id` is the backend's ("" when it gave none); `created` is Unix seconds
+    (None: not said). `service_tier` is in the backend's spelling; `fingerprint` is Chat's.
+    """
+
+    id: str
+    model: str
+    parts: list[ReplyPart] = field(default_factory=list)
+    stop: Stop = field(default_factory=lambda: Stop("end"))
+    usage: Usage | None = None
+    created: int | None = None
+    service_tier: str | None = None
+    fingerprint: str | None = None
+    extra: Extra | None = None
+
+
+@dataclass(slots=True)
+class ReplyContext:
+    """What a writer of replies must know of the request and of the exchange.
+
+    The parsed request is let go before the backend is asked; this little is kept. `request_id` and `now`
+    (Unix seconds of the first byte from the backend) come from the server, since writers read no clock.
+    `echo` is the part of the request that a Responses reply repeats. `estimated_prompt` is the proxy's own count of
+    the prompt in tokens, for a `message_start` that leaves before the backend has told.
+    """
+
+    request_id: str
+    model: str
+    now: int = 0
+    model_override: str | None = None  # `response_model: alias`
+    include_usage: bool = False
+    legacy_functions: bool = False
+    show_reasoning: bool | None = None
+    summary_requested: bool = False
+    echo: Extra = field(default_factory=dict)
+    estimated_prompt: int = 0
+    tools: frozenset[str] = frozenset()
+    extra: Extra | None = None

@@ -1,0 +1,58 @@
+"""How call ids and tool names are spelled toward the backend, and back (mapping.md 3.2, 3.3).
+
+One object per request. The request side is rewritten in place before a writer sees it; readers of replies
+ask here what the client calls a tool or a call. How the spellings are chosen is the translation layer's business.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from proxy.canonical.parts import CallKind
+
+
+class ToolName(NamedTuple):
+    """A tool as the client knows it."""
+
+    name: str
+    namespace: str | None = None
+    kind: CallKind = "function"
+    tool: str | None = None  # kind of a typed tool
+
+
+def _same(call_id: str) -> str:
+    return call_id
+
+
+@dataclass(slots=True)
+class Spelling:
+    """`names` maps what the backend calls a tool to what the client calls it; a name that is not in it is passed as it
+    is, since a tool that the model made up must reach the client unchanged. `ids` restores shortened call
+    ids; `encode` re-spells an id of the backend that the client's protocol would refuse.
+    `mint` makes an id from (response id, index of the call) where the backend gave none.
+    """
+
+    names: dict[str, ToolName] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    encode: Callable[[str], str] = _same
+    mint: Callable[[str, int], str] = lambda response_id, index: f"call_{response_id}_{index}"
+    seen: set[str] = field(default_factory=set)
+
+    def tool(self, name: str) -> ToolName:
+        """What the client calls the tool that the backend calls `name`."""
+        known = self.names.get(name)
+        return known if known is not None else ToolName(name)
+
+    def call_id(self, backend_id: str | None, response_id: str, index: int) -> str:
+        """The id that the client sees for call number `index` (from 0) of this reply. Unique within the reply."""
+        if not backend_id or backend_id == "null":
+            call_id = self.mint(response_id, index)
+        else:
+            call_id = self.ids.get(backend_id) or self.encode(backend_id)
+        unique = call_id
+        repeat = 2
+        while unique in self.seen:
+            unique = f"{call_id}-{repeat}"
+            repeat += 1
+        self.seen.add(unique)
+        return unique

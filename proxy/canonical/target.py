@@ -1,0 +1,107 @@
+"""What a request is written for: the backend's dialect and the model's abilities.
+
+Both are looked up (mapping.md 17 and 18), never guessed in a writer. Here is only their shape; the tables are
+elsewhere.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proxy.canonical.request import Effort
+
+ThinkingType = Literal["adaptive", "budget", "between_tools"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """What a model accepts (mapping.md 18).
+
+    `max_output`: tokens, None when unknown. `efforts`: levels it takes, low to high, empty when none.
+    `thinking`: values of M `thinking.type` beside `disabled`; `thinking_default`: it thinks unasked; `thinking_off`:
+    thinking can be switched off, then with at most `max_effort_without_thinking`. `sampling`: takes temperature and
+    top_p; `sampling_xor`: only one of the two; `sampling_without_effort`: only with effort `none`. `forced`: takes a
+    forced tool choice; `forced_thinking`: also while it thinks by budget. `mid_system`: honours `role: system` between
+    messages. `prefill`: continues a final assistant turn. `bound`: thinking is bound to its prefix. `structured`: knows
+    native structured output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
+    `functions_with_reasoning`: takes function tools while it reasons, on Chat.
+    """
+
+    name: str = "unknown"
+    max_output: int | None = None
+    efforts: tuple[Effort, ...] = ()
+    thinking: tuple[ThinkingType, ...] = ()
+    thinking_default: bool = False
+    thinking_off: bool = True
+    max_effort_without_thinking: Effort | None = None
+    sampling: bool = True
+    sampling_xor: bool = False
+    sampling_without_effort: bool = False
+    forced: bool = True
+    forced_thinking: bool = True
+    mid_system: bool = False
+    prefill: bool = True
+    bound: bool = False
+    structured: bool = True
+    narrates_in_thinking: bool = False
+    stop: bool = True
+    functions_with_reasoning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a server deviates from the vendor's own protocol (mapping.md 17). All flags are off unless set.
+
+    `name` is the profile; `family` the vendor whose ids and files it shares.
+    """
+
+    name: str = "generic"
+    family: str = "generic"
+    # Chat, request side
+    max_tokens_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    call_id_limit: int = 64
+    call_id_mistral: bool = False
+    developer_role: bool = False
+    single_system: bool = False
+    string_content: bool = False
+    no_null_content: bool = False
+    no_empty_tool: bool = False
+    tool_content_parts: bool = False
+    tool_images: bool = False
+    file_parts: bool = True
+    no_url_images: bool = False
+    no_stream_options: bool = False
+    no_parallel_flag: bool = False
+    no_tool_choice_none: bool = False
+    any_is: Literal["required", "any"] = "required"
+    named_choice: bool = True
+    custom_tools: bool = False
+    fields: frozenset[str] = frozenset()  # optional request fields it takes beyond the core (top_k, store, metadata, …)
+    no_fields: frozenset[str] = frozenset()  # core request fields it refuses (seed, logit_bias, …)
+    stop_limit: int | None = None
+    seed_key: str = "seed"
+    echo_reasoning: bool = True
+    reasoning_field: str = "reasoning_content"
+    # Messages, request side
+    unsigned_thinking: bool = False
+    # reply side
+    split_names: bool = False
+    finish_required: bool = False
+    lax_terminal: bool = False
+    strip_leading_ws: bool = False
+    think_tags: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One backend, as a request writer needs to know it.
+
+    `protocol` is the backend's; `model` the name it knows. `hosted_tools`: `drop` extends the default of
+    mapping.md 5.4 to every hosted tool (`hosted_tools` on a model entry).
+    """
+
+    protocol: Literal["chat", "responses", "messages"]
+    model: str
+    dialect: Dialect = field(default_factory=Dialect)
+    profile: ModelProfile = field(default_factory=ModelProfile)
+    hosted_tools: Literal["refuse", "drop"] | None = None
+    same_vendor: bool = False

@@ -1,0 +1,96 @@
+"""Tools that a request declares, and how the model may use them (mapping.md 5 and 6)."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from proxy.canonical.loss import Path
+from proxy.canonical.parts import CacheMark, Extra
+
+Schema = dict[str, object]
+
+
+@dataclass(slots=True)
+class FunctionTool:
+    """A JSON-schema tool that the client runs.
+
+    `schema` None: the client gave none. `strict` None: not said (which means false in Chat and
+    Messages); `"try"`: the Responses default, strict when the schema allows it.
+    """
+
+    name: str
+    schema: Schema | None
+    description: str | None = None
+    strict: bool | Literal["try"] | None = None
+    namespace: str | None = None
+    deferred: bool = False
+    cache: CacheMark | None = None
+    extra: Extra | None = None
+    at: Path = ()
+
+
+@dataclass(slots=True)
+class Grammar:
+    """`syntax` is `lark` or `regex`."""
+
+    syntax: str
+    definition: str
+
+
+@dataclass(slots=True)
+class CustomTool:
+    """A free-text tool that the client runs; `grammar` None means plain text."""
+
+    name: str
+    description: str | None = None
+    grammar: Grammar | None = None
+    namespace: str | None = None
+    deferred: bool = False
+    extra: Extra | None = None
+    at: Path = ()
+
+
+@dataclass(slots=True)
+class TypedTool:
+    """A tool whose schema the vendor's model knows and the client runs (shell, text editor, computer …)."""
+
+    kind: str
+    native: Extra
+    name: str
+    at: Path = ()
+
+
+@dataclass(slots=True)
+class HostedTool:
+    """A tool that the vendor runs. `kind` is one of mapping.md 1.1; `native` the declaration verbatim.
+
+    `name` is what a tool choice may call it by.
+    """
+
+    kind: str
+    native: Extra
+    name: str
+    at: Path = ()
+
+
+Tool = FunctionTool | CustomTool | TypedTool | HostedTool
+
+
+@dataclass(slots=True)
+class ToolRef:
+    """A tool as a tool choice names it. `kind` is `function`, `custom` or the wire type of another tool."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+
+
+@dataclass(slots=True)
+class ToolPolicy:
+    """`mode` None: not said. `named` only with mode `named`; `allowed` restricts the tools of any mode."""
+
+    mode: Literal["auto", "none", "any", "named"] | None = None
+    named: ToolRef | None = None
+    allowed: list[ToolRef] | None = None
+    parallel: bool | None = None
+    max_calls: int | None = None  # hosted calls in one answer
+    at: Path = field(default=("tool_choice",))

@@ -1,0 +1,43 @@
+"""Token counts, each token counted once (mapping.md 10.2)."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Usage:
+    """All counts are tokens and never negative.
+
+    The prompt is `input_fresh + cache_read + cache_write`; `cache_write_long` (1 h, 12 h) is the
+    part of `cache_write` with the long lifetime. `output` includes `reasoning`. `hosted` counts
+    hosted tool calls by kind. `estimated` marks numbers that the proxy guessed.
+    """
+
+    input_fresh: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_long: int = 0
+    output: int = 0
+    reasoning: int = 0
+    hosted: dict[str, int] = field(default_factory=dict)
+    estimated: bool = False
+
+    @property
+    def prompt(self) -> int:
+        """All tokens of the prompt, cached ones included, as Chat and Responses count."""
+        return self.input_fresh + self.cache_read + self.cache_write
+
+
+def from_inclusive(prompt: int, read: int, write: int, output: int, reasoning: int) -> Usage:
+    """Usage of a protocol whose prompt count includes cache reads and writes.
+
+    Gateways in front of Claude report an excluding count under the same names: then the sum of
+    the cached tokens is larger than the prompt, and the prompt count is the fresh part.
+    """
+    fresh = prompt - read - write if prompt >= read + write else prompt
+    return Usage(
+        input_fresh=max(0, fresh),
+        cache_read=max(0, read),
+        cache_write=max(0, write),
+        output=max(0, output),
+        reasoning=max(0, reasoning),
+    )
