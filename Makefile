@@ -40,7 +40,7 @@ check-types:
 	@$(BIN)/mypy
 
 check-layers:
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 check-dead:
 	@$(BIN)/vulture

@@ -1,0 +1,36 @@
+"""The configuration: read once from a file or the environment, checked whole, then frozen.
+
+Nothing in it is looked up again while serving: globs are compiled, time-outs merged, secrets read.
+"""
+
+from proxy.settings.environment import NothingToServe, from_environment
+from proxy.settings.loading import load
+from proxy.settings.mistakes import Mistake, SettingsError
+from proxy.settings.snapshot import (
+    DEMO_UPSTREAM,
+    Address,
+    Drain,
+    LossPolicy,
+    ModelRoute,
+    ProtocolName,
+    Settings,
+    Timeouts,
+    Upstream,
+)
+
+__all__ = [
+    "DEMO_UPSTREAM",
+    "Address",
+    "Drain",
+    "LossPolicy",
+    "Mistake",
+    "ModelRoute",
+    "NothingToServe",
+    "ProtocolName",
+    "Settings",
+    "SettingsError",
+    "Timeouts",
+    "Upstream",
+    "from_environment",
+    "load",
+]

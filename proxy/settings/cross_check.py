@@ -1,0 +1,63 @@
+"""What only shows when entries are seen together.
+
+It looks at the plain values, not at the models, so that these mistakes are reported beside those inside entries.
+"""
+
+from proxy.settings.document import Document, Value
+from proxy.settings.snapshot import Address
+from proxy.settings.spelling import did_you_mean
+from proxy.settings.values import parse_address
+
+
+def cross_check(document: Document) -> None:
+    _check_upstreams(document)
+    _check_models(document)
+    _check_listeners(document)
+
+
+def _check_upstreams(document: Document) -> None:
+    first: dict[str, int] = {}
+    for index, entry in document.entries("upstreams"):
+        name = entry.get("name")
+        if isinstance(name, str) and first.setdefault(name, index) != index:
+            message = f"another upstream, upstreams[{first[name]}], is called {name!r}"
+            document.note(("upstreams", index, "name"), message)
+        if "api_key" in entry and "api_key_file" in entry:
+            document.note(("upstreams", index, "api_key_file"), "give either api_key or api_key_file")
+
+
+def _check_models(document: Document) -> None:
+    names = [entry["name"] for _, entry in document.entries("upstreams") if isinstance(entry.get("name"), str)]
+    known = [name for name in names if isinstance(name, str)]
+    if "models" not in document.root and len(known) > 1:
+        document.note(("models",), "is needed with more than one upstream: which models go where?")
+    covering: dict[Value, int] = {}
+    for index, entry in document.entries("models"):
+        upstream, match = entry.get("upstream"), entry.get("match")
+        if isinstance(upstream, str) and upstream not in known:
+            listed = did_you_mean(upstream, known) or f", there is {', '.join(known) or 'none'}"
+            document.note(("models", index, "upstream"), f"no upstream is called {upstream!r}{listed}")
+        if not isinstance(match, str):
+            continue
+        earlier = covering.get("*", covering.get(match))
+        if earlier is not None:
+            document.note(("models", index, "match"), f"is never reached: models[{earlier}] matches all of it before")
+        covering.setdefault(match, index)
+
+
+def _check_listeners(document: Document) -> None:
+    listen = _address(document, "listen")
+    admin = _address(document, "admin_listen")
+    if listen and not listen.is_loopback and "tenants" not in document.root:
+        message = "without tenants no key is asked for, so only a loopback address may be bound, such as 127.0.0.1"
+        document.note(("listen",), message)
+    if listen and listen == admin and listen.port:
+        document.note(("admin_listen",), "is the same address as listen")
+
+
+def _address(document: Document, name: str) -> Address | None:
+    """The address if it was given and is one; what is wrong with it is said elsewhere."""
+    try:
+        return parse_address(document.root[name])
+    except (KeyError, ValueError):
+        return None

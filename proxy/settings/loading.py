@@ -1,0 +1,127 @@
+"""From a file to settings: parse, override, fill in, validate, cross-check, resolve.
+
+Every step notes what it finds and goes on, so that an operator mends a file in one round.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path as FilePath
+from types import UnionType
+from typing import Annotated, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from proxy.settings.cross_check import cross_check
+from proxy.settings.document import Document, Path, read_yaml
+from proxy.settings.interpolation import interpolate
+from proxy.settings.mistakes import Mistake, SettingsError
+from proxy.settings.resolve import resolve
+from proxy.settings.schema import Section, SettingsFile
+from proxy.settings.snapshot import Settings
+from proxy.settings.spelling import did_you_mean
+
+_PREFIX = "DRAGOMAN_"
+_SEPARATOR = "__"
+
+
+def load(path: str | FilePath, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Settings:
+    """Read a configuration file.
+
+    `DRAGOMAN_LISTEN` and the like in `environ` override its scalars, and `options` (by name, such as `listen`)
+    override both. Raises SettingsError with every mistake.
+    """
+    file = FilePath(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SettingsError([Mistake(str(path), None, "", f"can't be read: {error.strerror}")]) from None
+    except UnicodeDecodeError:
+        raise SettingsError([Mistake(str(path), None, "", "is not UTF-8 text")]) from None
+    document = read_yaml(str(path), text)
+    if document.mistakes and not document.root:
+        raise SettingsError(document.mistakes)
+    interpolate(document, environ)
+    return finish(document, environ, options, file.parent)
+
+
+def finish(
+    document: Document,
+    environ: Mapping[str, str],
+    options: Mapping[str, str] | None,
+    folder: FilePath = FilePath(),
+) -> Settings:
+    """Override, validate and resolve a document. Raises SettingsError with every mistake."""
+    apply_overrides(document, environ, options or {})
+    file = _validate(document, folder)
+    cross_check(document)
+    if document.mistakes or file is None:
+        raise SettingsError(document.mistakes)
+    return resolve(file)
+
+
+def apply_overrides(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> None:
+    """Every scalar can come from the environment: `timeouts.connect` is `DRAGOMAN_TIMEOUTS__CONNECT`."""
+    for path in scalar_paths(SettingsFile):
+        name = _PREFIX + _SEPARATOR.join(path).upper()
+        if environ.get(name):
+            document.override(path, environ[name], "environment", name)
+    for option, value in options.items():
+        document.override((option,), value, "command line", "--" + option.replace("_", "-"))
+
+
+def scalar_paths(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """The paths of all values that are neither a list nor an object."""
+    for name, info in section.model_fields.items():
+        inner = _section_in(info.annotation)
+        if inner is None:
+            yield (name,)
+        elif get_origin(info.annotation) is not list:
+            yield from ((name, *rest) for rest in scalar_paths(inner))
+
+
+def _validate(document: Document, folder: FilePath) -> SettingsFile | None:
+    try:
+        return SettingsFile.model_validate(document.root, context={"folder": folder})
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_input=False):
+            document.note(_path_of(detail), _message_of(detail))
+        return None
+
+
+def _path_of(detail: ErrorDetails) -> Path:
+    """Without pydantic's own last step at a key that is itself wrong."""
+    return tuple(step for step in detail["loc"] if step != "[key]")
+
+
+def _message_of(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            *parents, key = detail["loc"]
+            section = _section_at(parents)
+            return f"is not a key here{did_you_mean(key, section.model_fields if section else ())}"
+        case "value_error":
+            return str(detail["ctx"]["error"])
+        case "literal_error":
+            return f"must be {detail['ctx']['expected']}"
+        case _:
+            return detail["msg"].replace("Input should be", "must be")
+
+
+def _section_at(path: list[str | int]) -> type[BaseModel] | None:
+    """The model of the section at `path`."""
+    section: type[BaseModel] | None = SettingsFile
+    for step in path:
+        if isinstance(step, str) and section is not None:
+            section = _section_in(section.model_fields[step].annotation)
+    return section
+
+
+def _section_in(annotation: object) -> type[BaseModel] | None:
+    """The model that an annotation such as `list[UpstreamEntry]` is about, if it is about one."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    if get_origin(annotation) in (list, Annotated, Union, UnionType):
+        return next(filter(None, map(_section_in, get_args(annotation))), None)
+    return None

@@ -1,0 +1,67 @@
+"""From the models of the file to the snapshot that the server uses."""
+
+import fnmatch
+import re
+from dataclasses import replace
+
+from proxy.settings.schema import ModelEntry, SettingsFile, TimeoutsSection, UpstreamEntry
+from proxy.settings.snapshot import Drain, ModelRoute, Settings, Timeouts, Upstream
+
+
+def resolve(file: SettingsFile) -> Settings:
+    """Fill in and merge. `file` has passed `cross_check`: its names are unique and known."""
+    timeouts = _merge(Timeouts(), file.timeouts)
+    upstreams = {entry.name: _upstream(entry, timeouts) for entry in file.upstreams}
+    entries = file.models or [ModelEntry(match="*", upstream=file.upstreams[0].name)]
+    return Settings(
+        upstreams=upstreams,
+        models=tuple(_route(entry, upstreams[entry.upstream]) for entry in entries),
+        listen=file.listen,
+        admin_listen=file.admin_listen,
+        timeouts=timeouts,
+        drain=Drain(file.drain.lame_duck, file.drain.max_stream),
+        max_body=file.max_body,
+        state_url=file.state.url,
+    )
+
+
+def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
+    """What the section sets replaces the base; `first_event` and `total` then hold for both kinds of reply."""
+    given = section.model_dump(exclude_none=True)
+    for name in ("first_event", "total"):
+        if name in given:
+            given[f"{name}_stream"] = given[f"{name}_whole"] = given.pop(name)
+    if given.get("commit_after") == "never":
+        given["commit_after"] = None
+    return replace(base, **given)
+
+
+def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
+    flags = dict(entry.dialect or {})
+    return Upstream(
+        name=entry.name,
+        protocol=entry.protocol,
+        base_url=entry.base_url,
+        api_key=entry.api_key or entry.api_key_file,
+        dialect=flags.pop("base", None),
+        dialect_flags=flags,
+        headers=entry.headers,
+        timeouts=_merge(timeouts, entry.timeouts),
+        max_connections=entry.max_connections,
+        ca_file=entry.ca_file,
+        client_cert=entry.client_cert,
+        always_stream_upstream=entry.always_stream_upstream,
+        ratelimit_headers=entry.ratelimit_headers,
+    )
+
+
+def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
+    return ModelRoute(
+        match=entry.match,
+        pattern=re.compile(fnmatch.translate(entry.match)),
+        upstream=upstream,
+        model=entry.model,
+        loss=entry.loss,
+        hosted_tools=entry.hosted_tools,
+        response_model=entry.response_model,
+    )

@@ -1,0 +1,116 @@
+"""The configuration file as it is written: which keys there are.
+
+A key that this version knows but doesn't act on yet is an error (`NotYet`), since an operator who sets a limit
+must not find out later that there was none. `resolve.py` turns these models into what the server uses.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, LossPolicy, ProtocolName
+from proxy.settings.values import (
+    BaseUrl,
+    CommitAfter,
+    DialectChoice,
+    Duration,
+    EntryName,
+    ExistingFile,
+    Glob,
+    HeaderName,
+    ListenAddress,
+    Loss,
+    NotYet,
+    OrDefault,
+    PositiveDuration,
+    Secret,
+    SecretFile,
+    SingleUpstream,
+    Size,
+    only,
+)
+
+
+class Section(BaseModel):
+    """A mapping of the file: it knows all its keys, and its errors quote no value."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class TimeoutsSection(Section):
+    """Only what was set; the rest comes from the section above, then from the defaults."""
+
+    connect: PositiveDuration | None = None
+    first_event: PositiveDuration | None = None
+    idle: PositiveDuration | None = None
+    commit_after: CommitAfter | None = None
+    total: PositiveDuration | None = None
+    client_write: PositiveDuration | None = None
+    body_read: PositiveDuration | None = None
+    heartbeat: Duration | None = None
+
+
+class DrainSection(Section):
+    lame_duck: Duration = 5.0
+    max_stream: Duration = 300.0
+
+
+class UpstreamEntry(Section):
+    name: EntryName
+    protocol: ProtocolName
+    base_url: BaseUrl
+    api_key: Secret | None = None
+    api_key_file: SecretFile | None = None
+    dialect: DialectChoice | None = None
+    headers: dict[HeaderName, Secret] = {}
+    timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
+    max_connections: Annotated[int, Field(ge=1)] | None = None
+    ca_file: ExistingFile | None = None
+    client_cert: ExistingFile | None = None
+    always_stream_upstream: bool = False
+    ratelimit_headers: Literal["pass", "drop"] = "pass"
+    trace_forward: Annotated[Literal["none"], only("none")] = "none"
+    breaker: NotYet = None
+
+
+class ModelEntry(Section):
+    match: Glob
+    upstream: SingleUpstream
+    model: Annotated[str, Field(min_length=1)] | None = None
+    loss: Loss = LossPolicy()
+    hosted_tools: Annotated[Literal["refuse", "drop"], only("refuse", "drop")] | None = None
+    response_model: Literal["upstream", "alias"] = "upstream"
+    on_context_length: NotYet = None
+    fan_out: NotYet = None
+    validate_output: NotYet = None
+    foreign_reasoning: NotYet = None
+
+
+class StateSection(Section):
+    url: Annotated[Literal["memory:", "none:"], only("memory:", "none:")] = "memory:"
+    carrier_keys: NotYet = None
+    ttl: NotYet = None
+    reasoning_cache: NotYet = None
+    on_failure: NotYet = None
+
+
+class SettingsFile(Section):
+    """The whole file."""
+
+    version: Literal[1] = 1
+    listen: ListenAddress = LISTEN
+    admin_listen: ListenAddress = ADMIN_LISTEN
+    workers: Annotated[int, only(1, "1")] = 1
+    upstreams: Annotated[list[UpstreamEntry], Field(min_length=1)]
+    models: list[ModelEntry] = []
+    timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
+    drain: Annotated[DrainSection, OrDefault] = DrainSection()
+    max_body: Size = MAX_BODY
+    state: Annotated[StateSection, OrDefault] = StateSection()
+    tenants: NotYet = None
+    telemetry: NotYet = None
+    trusted_proxies: NotYet = None
+    trust_request_id_from: NotYet = None
+    key_pepper: NotYet = None
+    prices: NotYet = None
+    admin_token: NotYet = None

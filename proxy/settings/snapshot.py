@@ -1,0 +1,154 @@
+"""The configuration as the server uses it: plain, frozen values with every default filled in.
+
+A request keeps the snapshot it began with. Secrets are `SecretStr` throughout, so that no log line and no
+traceback shows one.
+"""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import SecretStr
+
+from proxy.canonical.loss import Rule
+
+ProtocolName = Literal["chat", "responses", "messages"]
+
+# The name under which the embedded backend is an upstream.
+DEMO_UPSTREAM = "demo"
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Only this machine can reach it. A name other than `localhost` may resolve to anything."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+LISTEN = Address("127.0.0.1", 8080)
+ADMIN_LISTEN = Address("127.0.0.1", 9090)
+MAX_BODY = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds (operations.md 12).
+
+    `first_event` and `total` have two defaults, one for a reply that is streamed and one for a whole one.
+    `commit_after`: None never sends headers before the backend's first event. `heartbeat`: 0 sends none.
+    """
+
+    connect: float = 5.0
+    first_event_stream: float = 120.0
+    first_event_whole: float = 600.0
+    idle: float = 300.0
+    commit_after: float | None = 10.0
+    total_stream: float = 3600.0
+    total_whole: float = 600.0
+    client_write: float = 60.0
+    body_read: float = 30.0
+    heartbeat: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Seconds (operations.md 6.2): how long to go on accepting after the signal, then how long streams may last."""
+
+    lame_duck: float = 5.0
+    max_stream: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class LossPolicy:
+    """What a model entry says of losses (mapping.md 0.2).
+
+    `shown`: name them in the reply's header. `strict`: refuse every drop. `refused`: refuse these rules.
+    """
+
+    shown: bool = True
+    strict: bool = False
+    refused: frozenset[Rule] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A backend.
+
+    `base_url` ends in its version, without a slash: `/messages` and the like are appended to it. `api_key`: None
+    passes the client's own key on. `dialect`: None goes by the host. `max_connections`: None is no limit.
+    `timeouts` are already merged with the general ones.
+    """
+
+    name: str
+    protocol: ProtocolName
+    base_url: str
+    api_key: SecretStr | None = None
+    dialect: str | None = None
+    dialect_flags: Mapping[str, object] = field(default_factory=dict)
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    max_connections: int | None = None
+    ca_file: Path | None = None
+    client_cert: Path | None = None
+    always_stream_upstream: bool = False
+    ratelimit_headers: Literal["pass", "drop"] = "pass"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """Where the models that match a pattern go.
+
+    `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
+    each kind of tool (mapping.md 5.4).
+    """
+
+    match: str
+    pattern: re.Pattern[str]
+    upstream: Upstream
+    model: str | None = None
+    loss: LossPolicy = field(default_factory=LossPolicy)
+    hosted_tools: Literal["refuse", "drop"] | None = None
+    response_model: Literal["upstream", "alias"] = "upstream"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One configuration, valid as a whole."""
+
+    upstreams: Mapping[str, Upstream]
+    models: tuple[ModelRoute, ...]
+    listen: Address = LISTEN
+    admin_listen: Address = ADMIN_LISTEN
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    drain: Drain = field(default_factory=Drain)
+    max_body: int = MAX_BODY  # bytes
+    state_url: Literal["memory:", "none:"] = "memory:"
+
+    def route(self, model_name: str) -> ModelRoute | None:
+        """The first entry whose pattern matches the name that the client asked for."""
+        for entry in self.models:
+            if entry.pattern.match(model_name):
+                return entry
+        return None
+
+    def with_demo_at(self, base_url: str) -> "Settings":
+        """The same with the embedded backend, whose port is known only once it has started, at `base_url`."""
+        demo = replace(self.upstreams[DEMO_UPSTREAM], base_url=base_url)
+        routes = (replace(r, upstream=demo) if r.upstream.name == DEMO_UPSTREAM else r for r in self.models)
+        return replace(self, upstreams={**self.upstreams, DEMO_UPSTREAM: demo}, models=tuple(routes))

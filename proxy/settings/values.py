@@ -1,0 +1,167 @@
+"""Single values of the configuration file: what each takes, as types for the models of `schema.py`."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Never
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo
+from pydantic_core import PydanticUseDefault
+
+from proxy.canonical.loss import Rule
+from proxy.settings.interpolation import read_secret_file
+from proxy.settings.snapshot import Address, LossPolicy
+from proxy.settings.spelling import did_you_mean
+from proxy.settings.units import parse_duration, parse_size
+
+NOT_YET = "not supported yet by this version"
+
+
+def _refuse(_value: object) -> Never:
+    raise ValueError(NOT_YET)
+
+
+def only(*supported: object) -> BeforeValidator:
+    """Refuse every value but those that this version acts on."""
+
+    def check(value: object) -> object:
+        if value not in supported:
+            listed = " or ".join(map(str, supported))
+            raise ValueError(f"{NOT_YET}: only {listed} is")
+        return value
+
+    return BeforeValidator(check)
+
+
+def parse_address(value: object) -> Address:
+    host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    bracketed = host.startswith("[") and host.endswith("]")
+    plain = host[1:-1] if bracketed else host
+    if not (plain and colon and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError("must be host:port, such as 127.0.0.1:8080 or [::1]:8080")
+    if ":" in plain and not bracketed:
+        raise ValueError("an IPv6 address needs brackets, such as [::1]:8080")
+    return Address(plain, int(port))
+
+
+def _base_url(value: object) -> str:
+    """The root that endpoints are appended to. Most versions are `/v1`, so that is what a bare host gets."""
+    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
+    try:
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != -1
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be an http or https address with a host, such as https://api.example.com")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("must hold no user or password: use api_key or headers")
+    if parts.query or parts.fragment:
+        raise ValueError("must hold no query or fragment")
+    path = parts.path.rstrip("/")
+    if not any(re.fullmatch(r"v\d\w*", segment) for segment in path.split("/")):
+        path += "/v1"
+    return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _glob(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a pattern, such as gpt-* or *")
+    # A set that is not closed would silently match its own text; possessive, since `[]` closes nothing.
+    if "[" in re.sub(r"\[!?+]?+[^]]*]", "", value):
+        raise ValueError(f"{value!r} is not a pattern: its '[' is not closed")
+    return value
+
+
+def _loss(value: object) -> LossPolicy:
+    if value in ("off", "report", "strict"):
+        return LossPolicy(shown=value != "off", strict=value == "strict")
+    if isinstance(value, list):
+        return LossPolicy(refused=frozenset(map(_loss_rule, value)))
+    raise ValueError("must be off, report, strict or a list of rules to refuse")
+
+
+def _loss_rule(value: object) -> Rule:
+    try:
+        return Rule(str(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a rule{did_you_mean(value, Rule)}") from None
+
+
+def _file(value: object, info: ValidationInfo) -> Path:
+    """A file that exists; a relative path starts at the configuration file's folder."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a path")
+    path = Path((info.context or {}).get("folder", "."), value)
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    return path
+
+
+def _secret(value: object) -> SecretStr:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text that is not empty")
+    if not value.isascii() or not value.isprintable():
+        raise ValueError("holds a character that can't stand in a header")
+    return SecretStr(value)
+
+
+def _secret_file(value: object, info: ValidationInfo) -> SecretStr:
+    return _secret(read_secret_file(_file(value, info)))
+
+
+def _entry_name(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
+        raise ValueError("must be a short name of letters, digits, '.', '_' and '-'")
+    return value
+
+
+def _header_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
+        raise ValueError("is not a header's name")
+    if value.lower() in ("connection", "content-length", "content-type", "host", "transfer-encoding"):
+        raise ValueError("can't be set: it belongs to each request")
+    return value.lower()
+
+
+def _single_upstream(value: object) -> object:
+    if isinstance(value, list):
+        raise ValueError(f"a list of targets is {NOT_YET}: name one upstream")
+    return value
+
+
+def _dialect(value: object) -> dict[str, Any]:
+    if isinstance(value, str):
+        return {"base": value}
+    if isinstance(value, dict) and isinstance(value.get("base"), str):
+        return value
+    raise ValueError("must be a name, or {base: name, flag: value, …}")
+
+
+def _commit_after(value: object) -> float | Literal["never"]:
+    return "never" if value == "never" else parse_duration(value)
+
+
+def _default_if_null(value: object) -> object:
+    """An empty section (`timeouts:` and nothing below) is the same as none."""
+    if value is None:
+        raise PydanticUseDefault
+    return value
+
+
+NotYet = Annotated[None, BeforeValidator(_refuse)]
+Duration = Annotated[float, PlainValidator(parse_duration)]
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+Size = Annotated[int, PlainValidator(parse_size), Field(gt=0)]
+ListenAddress = Annotated[Address, PlainValidator(parse_address)]
+Secret = Annotated[SecretStr, PlainValidator(_secret)]
+SecretFile = Annotated[SecretStr, PlainValidator(_secret_file)]
+HeaderName = Annotated[str, PlainValidator(_header_name)]
+ExistingFile = Annotated[Path, PlainValidator(_file)]
+BaseUrl = Annotated[str, PlainValidator(_base_url)]
+Glob = Annotated[str, PlainValidator(_glob)]
+Loss = Annotated[LossPolicy, PlainValidator(_loss)]
+CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after)]
+SingleUpstream = Annotated[str, BeforeValidator(_single_upstream)]
+DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect)]
+OrDefault = BeforeValidator(_default_if_null)
+EntryName = Annotated[str, PlainValidator(_entry_name)]
