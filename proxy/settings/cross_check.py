@@ -27,9 +27,9 @@ def _check_upstreams(document: Document) -> None:
 
 
 def _check_models(document: Document) -> None:
-    names = [entry["name"] for _, entry in document.entries("upstreams") if isinstance(entry.get("name"), str)]
-    known = [name for name in names if isinstance(name, str)]
-    if "models" not in document.root and len(known) > 1:
+    names = [entry.get("name") for _, entry in document.entries("upstreams")]
+    known = dict.fromkeys(name for name in names if isinstance(name, str))
+    if not document.root.get("models") and len(known) > 1:
         document.note(("models",), "is needed with more than one upstream: which models go where?")
     covering: dict[Value, int] = {}
     for index, entry in document.entries("models"):

@@ -100,7 +100,7 @@ class SettingsFile(Section):
     version: Literal[1] = 1
     listen: ListenAddress = LISTEN
     admin_listen: ListenAddress = ADMIN_LISTEN
-    workers: Annotated[int, only(1, "1")] = 1
+    workers: Annotated[int, only(1)] = 1
     upstreams: Annotated[list[UpstreamEntry], Field(min_length=1)]
     models: list[ModelEntry] = []
     timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()

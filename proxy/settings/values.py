@@ -25,9 +25,9 @@ def only(*supported: object) -> BeforeValidator:
     """Refuse every value but those that this version acts on."""
 
     def check(value: object) -> object:
-        if value not in supported:
-            listed = " or ".join(map(str, supported))
-            raise ValueError(f"{NOT_YET}: only {listed} is")
+        # As text, since an override from the environment is one.
+        if str(value) not in map(str, supported):
+            raise ValueError(f"{NOT_YET}: only {' or '.join(map(str, supported))} is")
         return value
 
     return BeforeValidator(check)

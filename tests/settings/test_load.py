@@ -1,0 +1,190 @@
+"""A valid file becomes plain values with everything filled in."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.canonical.loss import Rule
+from proxy.settings import Address, Drain, LossPolicy, Settings, Timeouts, load
+
+REPOSITORY = Path(__file__).parents[2]
+
+MINIMAL = """
+upstreams:
+  - {name: claude, protocol: messages, base_url: https://api.anthropic.com}
+"""
+
+
+def read(folder: Path, text: str, environ: dict[str, str] | None = None) -> Settings:
+    file = folder / "dragoman.yaml"
+    file.write_text(text)
+    return load(file, environ or {})
+
+
+def test_the_shipped_example_is_true() -> None:
+    settings = load(REPOSITORY / "config/dragoman.yaml", {})
+    routes = {name: settings.route(name) for name in ("claude-opus-5", "gpt-5-mini", "gpt-5", "llama-4")}
+    assert {name: route and route.upstream.name for name, route in routes.items()} == {
+        "claude-opus-5": "claude",
+        "gpt-5-mini": "claude",
+        "gpt-5": "openai",
+        "llama-4": "local",
+    }
+
+
+def test_one_upstream_and_nothing_else_serves_every_model(tmp_path: Path) -> None:
+    settings = read(tmp_path, MINIMAL)
+    route = settings.route("anything")
+    assert route is not None
+    assert (route.upstream.name, route.model) == ("claude", None)
+    assert (settings.listen, settings.admin_listen) == (Address("127.0.0.1", 8080), Address("127.0.0.1", 9090))
+    assert (settings.timeouts, settings.drain) == (Timeouts(), Drain())
+    assert (settings.max_body, settings.state_url) == (33554432, "memory:")
+
+
+def test_the_first_match_wins_and_case_counts(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        MINIMAL
+        + """
+models:
+  - {match: "gpt-[45]*", upstream: claude, model: one}
+  - {match: "gpt-*", upstream: claude, model: two}
+""",
+    )
+    found = [route and route.model for route in map(settings.route, ("gpt-5", "gpt-6", "GPT-5", "x-gpt-5"))]
+    assert found == ["one", "two", None, None]
+
+
+@pytest.mark.parametrize(
+    ("written", "root"),
+    [
+        ("https://api.openai.com", "https://api.openai.com/v1"),
+        ("https://api.openai.com/v1/", "https://api.openai.com/v1"),
+        ("http://127.0.0.1:8000/proxy", "http://127.0.0.1:8000/proxy/v1"),
+        ("https://example.com/v1beta/openai", "https://example.com/v1beta/openai"),
+        ("http://[::1]:8000", "http://[::1]:8000/v1"),
+    ],
+)
+def test_a_base_url_with_or_without_its_version(tmp_path: Path, written: str, root: str) -> None:
+    settings = read(tmp_path, f"upstreams: [{{name: a, protocol: chat, base_url: '{written}'}}]")
+    assert settings.upstreams["a"].base_url == root
+
+
+def test_timeouts_of_an_upstream_replace_the_general_ones(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        """
+timeouts: {connect: 1s, first_event: 1m30s, heartbeat: 0}
+upstreams:
+  - name: a
+    protocol: chat
+    base_url: http://a
+    timeouts: {connect: 500ms, commit_after: never, total: 2h}
+""",
+    )
+    general = Timeouts(connect=1.0, first_event_stream=90.0, first_event_whole=90.0, heartbeat=0.0)
+    assert settings.timeouts == general
+    assert settings.upstreams["a"].timeouts == Timeouts(
+        connect=0.5,
+        first_event_stream=90.0,
+        first_event_whole=90.0,
+        commit_after=None,
+        total_stream=7200.0,
+        total_whole=7200.0,
+        heartbeat=0.0,
+    )
+
+
+def test_off_is_a_word_and_no_boolean(tmp_path: Path) -> None:
+    models = "models: [{match: a, upstream: claude, loss: off}, {match: b, upstream: claude, loss: [top-k, store]}]"
+    settings = read(tmp_path, MINIMAL + models)
+    assert [route.loss for route in settings.models] == [
+        LossPolicy(shown=False),
+        LossPolicy(refused=frozenset({Rule.TOP_K, Rule.STORE})),
+    ]
+
+
+def test_values_from_the_environment_and_from_files(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("sk-from-a-file\n")
+    settings = read(
+        tmp_path,
+        f"""
+listen: 127.0.0.1:${{PORT:-8081}}
+upstreams:
+  - name: a
+    protocol: chat
+    base_url: http://${{HOST}}:8000
+    api_key: ${{file:{tmp_path}/token}}
+    headers: {{X-Price: "5$$ and ${{EMPTY:-more}}"}}
+  - name: b
+    protocol: chat
+    base_url: http://b
+    api_key_file: token
+models: [{{match: "*", upstream: a}}]
+""",
+        {"HOST": "backend", "EMPTY": ""},
+    )
+    a, b = settings.upstreams.values()
+    assert (settings.listen.port, a.base_url) == (8081, "http://backend:8000/v1")
+    assert [a.api_key and a.api_key.get_secret_value(), b.api_key and b.api_key.get_secret_value()] == [
+        "sk-from-a-file",
+        "sk-from-a-file",
+    ]
+    assert {name: value.get_secret_value() for name, value in a.headers.items()} == {"x-price": "5$ and more"}
+
+
+def test_no_secret_shows_in_the_settings(tmp_path: Path) -> None:
+    keyed = MINIMAL.replace("}", ", api_key: '${KEY}', headers: {x-token: hush-hush}}")
+    settings = read(tmp_path, keyed, {"KEY": "sk-very-secret"})
+    assert "sk-very-secret" not in repr(settings)
+    assert "hush-hush" not in repr(settings)
+
+
+def test_the_environment_overrides_scalars_of_the_file(tmp_path: Path) -> None:
+    environ = {
+        "DRAGOMAN_LISTEN": "127.0.0.1:1",
+        "DRAGOMAN_ADMIN_LISTEN": "0.0.0.0:2",
+        "DRAGOMAN_TIMEOUTS__CONNECT": "7s",
+        "DRAGOMAN_WORKERS": "1",
+        "DRAGOMAN_ELSEWHERE": "is none of ours",
+    }
+    settings = read(tmp_path, "listen: 127.0.0.1:3\n" + MINIMAL, environ)
+    assert (settings.listen, settings.admin_listen) == (Address("127.0.0.1", 1), Address("0.0.0.0", 2))
+    assert settings.timeouts.connect == 7.0
+
+
+def test_options_override_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.yaml"
+    file.write_text(MINIMAL)
+    settings = load(file, {"DRAGOMAN_LISTEN": "127.0.0.1:1"}, {"listen": "[::1]:9"})
+    assert str(settings.listen) == "[::1]:9"
+
+
+def test_an_alias_repeats_what_its_anchor_said(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        """
+upstreams:
+  - {name: a, protocol: chat, base_url: http://a, timeouts: &slow {connect: 9s}}
+  - {name: b, protocol: chat, base_url: http://b, timeouts: *slow}
+models: [{match: "*", upstream: a}]
+""",
+    )
+    assert [upstream.timeouts.connect for upstream in settings.upstreams.values()] == [9.0, 9.0]
+
+
+def test_a_dialect_is_a_name_or_a_name_with_flags(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        """
+upstreams:
+  - {name: a, protocol: chat, base_url: http://a, dialect: vllm}
+  - {name: b, protocol: chat, base_url: http://b, dialect: {base: vllm, single_system: true}}
+models: [{match: "*", upstream: a}]
+""",
+    )
+    assert [(u.dialect, u.dialect_flags) for u in settings.upstreams.values()] == [
+        ("vllm", {}),
+        ("vllm", {"single_system": True}),
+    ]

@@ -1,0 +1,172 @@
+"""Every mistake is told, with its place, and none quotes a secret."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.settings import Mistake, SettingsError, load
+
+GOOD = "upstreams: [{name: a, protocol: chat, base_url: http://a}]\n"
+
+
+def mistakes(folder: Path, text: str, environ: dict[str, str] | None = None) -> list[Mistake]:
+    file = folder / "dragoman.yaml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load(file, environ or {})
+    return caught.value.mistakes
+
+
+def told(folder: Path, text: str, environ: dict[str, str] | None = None) -> list[str]:
+    prefix = str(folder / "dragoman.yaml")
+    return [str(mistake).removeprefix(prefix) for mistake in mistakes(folder, text, environ)]
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = """\
+listen: 0.0.0.0:8080
+admin_listen: 9090
+upstreams:
+  - name: a
+    protocol: mesages
+    base_url: api.example.com
+    api_key: ${MISSING}
+  - name: a
+    protocl: chat
+    base_url: http://a
+models:
+  - {match: "gpt-[", upstream: b}
+workers: 4
+"""
+    assert told(tmp_path, text) == [
+        ":1: listen: without tenants no key is asked for, so only a loopback address may be bound, such as 127.0.0.1",
+        ":2: admin_listen: must be host:port, such as 127.0.0.1:8080 or [::1]:8080",
+        ":5: upstreams[0].protocol: must be 'chat', 'responses' or 'messages'",
+        ":6: upstreams[0].base_url: must be an http or https address with a host, such as https://api.example.com",
+        ":7: upstreams[0].api_key: the environment variable MISSING is not set",
+        ":8: upstreams[1].protocol: is required",
+        ":8: upstreams[1].name: another upstream, upstreams[0], is called 'a'",
+        ":9: upstreams[1].protocl: is not a key here, did you mean 'protocol'?",
+        ":12: models[0].match: 'gpt-[' is not a pattern: its '[' is not closed",
+        ":12: models[0].upstream: no upstream is called 'b', there is a",
+        ":13: workers: not supported yet by this version: only 1 is",
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tenants: [{name: team-a}]",
+        "telemetry: {logs: {format: json}}",
+        "trusted_proxies: [10.0.0.0/8]",
+        "trust_request_id_from: [x-request-id]",
+        "key_pepper: salt",
+        "prices: {}",
+        "admin_token: token",
+        "workers: 2",
+        "state: {url: 'sqlite:///state.db'}",
+        "state: {carrier_keys: [a]}",
+        "state: {ttl: 1h}",
+        "state: {reasoning_cache: true}",
+        "state: {on_failure: open}",
+        "models: [{match: '*', upstream: [a]}]",
+        "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
+        "models: [{match: '*', upstream: a, on_context_length: b}]",
+        "models: [{match: '*', upstream: a, fan_out: 2}]",
+        "models: [{match: '*', upstream: a, validate_output: record}]",
+        "models: [{match: '*', upstream: a, foreign_reasoning: text}]",
+        "models: [{match: '*', upstream: a, hosted_tools: emulate}]",
+    ],
+)
+def test_what_is_not_done_yet_is_refused_and_not_ignored(tmp_path: Path, line: str) -> None:
+    assert ["not supported yet by this version" in text for text in told(tmp_path, GOOD + line)] == [True]
+
+
+@pytest.mark.parametrize("field", ["breaker: {}", "trace_forward: traceparent"])
+def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str) -> None:
+    [mistake] = mistakes(tmp_path, f"upstreams: [{{name: a, protocol: chat, base_url: http://a, {field}}}]")
+    assert mistake.field == f"upstreams[0].{field.partition(':')[0]}"
+    assert "not supported yet by this version" in mistake.message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [", ":1: not valid YAML: while parsing a flow node, expected the node content, but found '<stream end>'"),
+        ("- a", ":1: a configuration is a mapping of names to values"),
+        ("", ": upstreams: is required"),
+        ("upstreams: []", ":1: upstreams: List should have at least 1 item after validation, not 0"),
+        (GOOD + "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", ":3: listen: given twice, first on line 2"),
+        (GOOD + "drain: &loop {lame_duck: *loop}", ":2: drain.lame_duck: refers to itself"),
+        (GOOD + "listen: !env LISTEN", ":2: listen: the tag !env has no meaning here"),
+        (GOOD + "[a, b]: 1", ":2: a key must be a plain name"),
+        (GOOD + "listn: a:1", ":2: listn: is not a key here, did you mean 'listen'?"),
+        (GOOD + "drain: {max_stream: 30}", ":2: drain.max_stream: 30 is not a duration"),
+        (GOOD + "drain: {max_stream: soon}", ":2: drain.max_stream: 'soon' is not a duration"),
+        (GOOD + "timeouts: {connect: 0}", ":2: timeouts.connect: must be greater than 0"),
+        (GOOD + "max_body: 32 parsecs", ":2: max_body: '32 parsecs' is not a size"),
+        (GOOD + "listen: '::1:8080'", ":2: listen: an IPv6 address needs brackets"),
+        (GOOD + "listen: proxy.example.com:80", ":2: listen: without tenants"),
+        (GOOD + "admin_listen: 127.0.0.1:8080\nlisten: 127.0.0.1:8080", ":2: admin_listen: is the same address"),
+        (GOOD + "models: [{match: '*', upstream: aa}]", ":2: models[0].upstream: no upstream is called 'aa', did you"),
+        (
+            GOOD + "models:\n - {match: '*', upstream: a}\n - {match: b, upstream: a}",
+            ":4: models[1].match: is never reached: models[0] matches all of it before",
+        ),
+        (
+            GOOD + "models: [{match: b, upstream: a, loss: [top-kk]}]",
+            ":2: models[0].loss: 'top-kk' is not a rule, did you mean 'top-k'?",
+        ),
+        (GOOD + "listen: ${PORT", ":2: listen: '${' without its '}'"),
+        (GOOD + "listen: ${a-b}", ":2: listen: '${a-b}' is neither"),
+        (GOOD + "listen: ${file:/nowhere/at/all}", ":2: listen: the file /nowhere/at/all can't be read: No such file"),
+        (
+            "upstreams:\n - {name: a, protocol: chat, base_url: http://a}\n - {name: b, protocol: chat, base_url: http://b}",
+            ":1: models: is needed with more than one upstream",
+        ),
+    ],
+)
+def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected: str) -> None:
+    [only] = told(tmp_path, text)
+    assert only.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "message"),
+    [
+        ("base_url: 'http://user:pass@a'", "base_url", "must hold no user or password: use api_key or headers"),
+        ("base_url: 'http://a?version=1'", "base_url", "must hold no query or fragment"),
+        ("base_url: 'http://a:port'", "base_url", "must be an http or https address with a host"),
+        ("base_url: http://a, api_key: ''", "api_key", "must be a text that is not empty"),
+        ('base_url: http://a, api_key: "a\\nb"', "api_key", "holds a character that can't stand in a header"),
+        ("base_url: http://a, api_key: k, api_key_file: dragoman.yaml", "api_key_file", "give either api_key or"),
+        ("base_url: http://a, ca_file: none.pem", "ca_file", "there is no file "),
+        ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
+        ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
+        ("base_url: http://a, dialect: [vllm]", "dialect", "must be a name, or {base: name, flag: value, …}"),
+    ],
+)
+def test_a_mistake_in_an_upstream(tmp_path: Path, fields: str, field: str, message: str) -> None:
+    found = mistakes(tmp_path, f"upstreams: [{{name: a, protocol: chat, {fields}}}]")
+    assert [(m.field, m.message[: len(message)]) for m in found if m.field.endswith(field)] == [
+        (f"upstreams[0].{field}", message)
+    ]
+
+
+def test_a_mistake_from_outside_the_file_names_where_it_came_from(tmp_path: Path) -> None:
+    assert told(tmp_path, GOOD, {"DRAGOMAN_LISTEN": "8080"}) == [
+        "environment: DRAGOMAN_LISTEN: must be host:port, such as 127.0.0.1:8080 or [::1]:8080"
+    ]
+
+
+def test_no_mistake_quotes_what_was_filled_in(tmp_path: Path) -> None:
+    text = GOOD + "max_body: ${SIZE}\nmodels: [{match: '*', upstream: '${NAME}'}]"
+    found = told(tmp_path, text, {"SIZE": "sk-secret-1", "NAME": "sk-secret-2"})
+    assert len(found) == 2
+    assert "sk-secret" not in "".join(found)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(tmp_path / "none.yaml", {})
+    assert str(caught.value) == f"{tmp_path}/none.yaml: can't be read: No such file or directory"
