@@ -147,8 +147,8 @@ class Settings:
                 return entry
         return None
 
-    def with_demo_at(self, base_url: str) -> "Settings":
-        """The same with the embedded backend, whose port is known only once it has started, at `base_url`."""
-        demo = replace(self.upstreams[DEMO_UPSTREAM], base_url=base_url)
+    def with_demo_at(self, origin: str) -> "Settings":
+        """The same with the embedded backend, whose port is known only once it has started, at `origin`."""
+        demo = replace(self.upstreams[DEMO_UPSTREAM], base_url=f"{origin}/v1")
         routes = (replace(r, upstream=demo) if r.upstream.name == DEMO_UPSTREAM else r for r in self.models)
         return replace(self, upstreams={**self.upstreams, DEMO_UPSTREAM: demo}, models=tuple(routes))

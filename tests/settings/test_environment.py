@@ -39,7 +39,7 @@ def test_no_key_is_nothing_to_serve() -> None:
 
 
 def test_the_demo_needs_no_key_and_uses_none() -> None:
-    settings = from_environment({"ANTHROPIC_API_KEY": "a"}, demo=True).with_demo_at("http://127.0.0.1:4711/v1")
+    settings = from_environment({"ANTHROPIC_API_KEY": "a"}, demo=True).with_demo_at("http://127.0.0.1:4711")
     assert targets(settings, "claude-opus-5", "gpt-5") == ["demo", "demo"]
     route = settings.route("any")
     assert route is not None

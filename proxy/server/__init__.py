@@ -1,0 +1,1 @@
+"""The aiohttp application: endpoints, exchanges, streams, lifecycle."""
