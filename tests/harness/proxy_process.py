@@ -1,0 +1,105 @@
+"""The product as a process of its own, in front of one backend."""
+
+import asyncio
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from tests.harness.client import get_status
+from tests.harness.wire import Json, Protocol
+
+SERVE = (sys.executable, "-m", "proxy", "serve", "--config")
+UPSTREAM_KEY = "upstream-key"
+READY_WITHIN_S = 20.0
+ENDED_WITHIN_S = 10.0
+POLL_S = 0.02
+
+
+class ProxyFailed(Exception):
+    """The process ended, or did not get ready in time; the message has its output."""
+
+
+class ProxyProcess:
+    """`settings` are keys of the configuration file that are added to the usual ones, or replace them."""
+
+    def __init__(
+        self, protocol: Protocol, backend_url: str, settings: Json = None, command: tuple[str, ...] = SERVE
+    ) -> None:
+        self.port, admin_port = _free_ports(2)
+        self.config: dict[str, Json] = {
+            "listen": f"127.0.0.1:{self.port}",
+            "admin_listen": f"127.0.0.1:{admin_port}",
+            "upstreams": [
+                {"name": "backend", "protocol": protocol, "base_url": backend_url, "api_key": UPSTREAM_KEY},
+            ],
+            "models": [{"match": "*", "upstream": "backend"}],
+            **(settings or {}),
+        }
+        self._command = command
+        self._folder = tempfile.TemporaryDirectory(prefix="dragoman-test-")
+        self._config_file = Path(self._folder.name, "dragoman.yaml")
+        self._config_file.write_text(yaml.safe_dump(self.config), "utf-8")
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> str:
+        """What the process has written so far, both streams."""
+        return self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+
+    @property
+    def _log(self) -> Path:
+        return Path(self._folder.name, "output")
+
+    async def start(self) -> None:
+        """Returns once the proxy is ready. Raises ProxyFailed if it does not get so."""
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command,
+                str(self._config_file),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_without_proxies_of_the_machine(),
+            )
+        try:
+            async with asyncio.timeout(READY_WITHIN_S):
+                while await get_status(self.port, "/readyz") != 200:
+                    self.check_alive()
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise ProxyFailed(f"not ready after {READY_WITHIN_S} s:\n{self.output}") from None
+
+    def check_alive(self) -> None:
+        if self._process is None or self._process.returncode is not None:
+            raise ProxyFailed(f"the process is not running:\n{self.output}")
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), ENDED_WITHIN_S)
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+        self._folder.cleanup()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listening.getsockname()[1] for listening in sockets]
+    for listening in sockets:
+        listening.close()
+    return ports
+
+
+def _without_proxies_of_the_machine() -> dict[str, str]:
+    """The backend is on loopback, whatever the machine says about the way out."""
+    return {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
