@@ -1,0 +1,1 @@
+"""Talks to backends: connections, credentials, headers, the dialects of known servers."""

@@ -1,0 +1,101 @@
+"""A backend made ready for use: its addresses, headers and TLS settings are built once, not for each request."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+
+from aiohttp import ClientTimeout
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from proxy import __version__
+from proxy.canonical.target import Dialect
+from proxy.settings import Upstream
+from proxy.upstream.dialects import Protocol, dialect_for
+
+MESSAGES_VERSION = "2023-06-01"  # unless a Messages client says another (mapping.md 15.3)
+
+ENDPOINTS: Mapping[Protocol, str] = {
+    "chat": "/chat/completions",
+    "responses": "/responses",
+    "messages": "/messages",
+}
+
+
+class Backend:
+    """`url` is where a generation is asked for; `holds_key`: the proxy has a key of its own for it."""
+
+    __slots__ = (
+        "_root",
+        "dialect",
+        "headers",
+        "holds_key",
+        "key_header",
+        "name",
+        "protocol",
+        "settings",
+        "slots",
+        "timeout",
+        "tls",
+        "url",
+    )
+
+    def __init__(self, upstream: Upstream) -> None:
+        """Raises `UnknownDialect`, and OSError (`ssl.SSLError` is one) for a certificate that can't be read."""
+        self.settings = upstream
+        self.name = upstream.name
+        self.protocol: Protocol = upstream.protocol
+        self.dialect: Dialect = dialect_for(
+            upstream.protocol, upstream.base_url, upstream.dialect, upstream.dialect_flags
+        )
+        self.holds_key = upstream.api_key is not None
+        self.key_header = _key_header(self.protocol, self.dialect)
+        self.headers = _fixed_headers(upstream, self.protocol, self.key_header)
+        self._root = upstream.base_url
+        self.url = self.address(ENDPOINTS[self.protocol])
+        self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
+        self.tls: ssl.SSLContext | bool = _tls(upstream)
+        self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
+
+    def address(self, path: str) -> URL:
+        """The address of another endpoint; `path` starts behind the version and is already encoded."""
+        return URL(self._root + path, encoded=True)
+
+
+def write_key(key_header: str, key: str) -> str:
+    """The value of the header that carries a key."""
+    return f"Bearer {key}" if key_header == "Authorization" else key
+
+
+def _key_header(protocol: Protocol, dialect: Dialect) -> str:
+    if protocol == "messages":
+        return "X-Api-Key"
+    return "Api-Key" if dialect.name == "azure" else "Authorization"
+
+
+def _fixed_headers(upstream: Upstream, protocol: Protocol, key_header: str) -> CIMultiDictProxy[str]:
+    headers: CIMultiDict[str] = CIMultiDict(
+        {
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"dragoman/{__version__}",
+            "Content-Type": "application/json",
+        }
+    )
+    if protocol == "messages":
+        headers["Anthropic-Version"] = MESSAGES_VERSION
+    if upstream.api_key is not None:
+        headers[key_header] = write_key(key_header, upstream.api_key.get_secret_value())
+    for name, value in upstream.headers.items():
+        headers[name] = value.get_secret_value()
+    return CIMultiDictProxy(headers)
+
+
+def _tls(upstream: Upstream) -> ssl.SSLContext | bool:
+    """True is the system's own idea of whom to trust."""
+    if upstream.ca_file is None and upstream.client_cert is None:
+        return True
+    context = ssl.create_default_context(cafile=upstream.ca_file)
+    if upstream.client_cert is not None:
+        context.load_cert_chain(upstream.client_cert)
+    return context

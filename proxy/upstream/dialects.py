@@ -1,0 +1,217 @@
+"""The servers that are known, and how each deviates from its vendor's protocol (mapping.md 17).
+
+A dialect is data. A server is found by the name in the settings, else by the host of its address, else it is
+`generic`; the flags of an entry are laid over what its profile says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Literal, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from proxy.canonical.target import Dialect
+
+Protocol = Literal["chat", "responses", "messages"]
+
+_OPENAI_CHAT_FIELDS = frozenset(
+    {
+        "audio",
+        "metadata",
+        "modalities",
+        "moderation",
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+        "verbosity",
+        "web_search_options",
+    }
+)
+_LOCAL_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
+
+_OPENAI_CHAT = Dialect(
+    "openai",
+    "openai",
+    max_tokens_key="max_completion_tokens",
+    developer_role=True,
+    custom_tools=True,
+    echo_reasoning=False,
+    fields=_OPENAI_CHAT_FIELDS,
+    stop_limit=4,
+)
+_VLLM_CHAT = Dialect(
+    "vllm",
+    "vllm",
+    single_system=True,
+    tool_content_parts=True,
+    tool_images=True,
+    fields=_LOCAL_SAMPLING | {"chat_template_kwargs"},
+    reasoning_field="reasoning",
+)
+
+
+def _named(name: str) -> Dialect:
+    """A server that needs no flag: its name alone matters, in metrics and for whose ids it knows."""
+    return Dialect(name, name)
+
+
+def _by_name(*dialects: Dialect) -> dict[str, Dialect]:
+    return {dialect.name: dialect for dialect in dialects}
+
+
+_CHAT = _by_name(
+    Dialect(),
+    _OPENAI_CHAT,
+    replace(_OPENAI_CHAT, name="azure", family="azure", file_parts=False),
+    _VLLM_CHAT,
+    replace(_VLLM_CHAT, name="sglang", family="sglang", reasoning_field="reasoning_content"),
+    Dialect(
+        "ollama", "ollama", no_url_images=True, no_fields=frozenset({"n", "logit_bias"}), reasoning_field="reasoning"
+    ),
+    Dialect("llamacpp", "llamacpp", named_choice=False, no_url_images=True, fields=_LOCAL_SAMPLING),
+    _named("deepseek"),
+    Dialect(
+        "openrouter",
+        "openrouter",
+        fields=_LOCAL_SAMPLING | {"provider", "models", "plugins", "reasoning", "user"},
+        reasoning_field="reasoning",
+    ),
+    Dialect(
+        "groq",
+        "groq",
+        max_tokens_key="max_completion_tokens",
+        fields=frozenset({"reasoning_format", "service_tier", "user"}),
+        no_fields=frozenset({"logprobs", "top_logprobs", "logit_bias", "n"}),
+        reasoning_field="reasoning",
+    ),
+    Dialect(
+        "mistral",
+        "mistral",
+        call_id_mistral=True,
+        any_is="any",
+        seed_key="random_seed",
+        no_fields=frozenset({"logit_bias", "logprobs", "top_logprobs"}),
+        no_stream_options=True,
+    ),
+    _named("gemini"),
+    _named("xai"),
+    _named("together"),
+    _named("fireworks"),
+    Dialect("cerebras", "cerebras", max_tokens_key="max_completion_tokens"),
+    _named("moonshot"),
+    _named("glm"),
+    _named("qwen"),
+    _named("minimax"),
+    _named("lmstudio"),
+)
+
+_RESPONSES = _by_name(
+    Dialect(),
+    Dialect("openai", "openai", custom_tools=True, developer_role=True),
+    Dialect("azure", "azure", custom_tools=True, developer_role=True),
+    Dialect("vllm", "vllm", custom_tools=True),
+    Dialect("sglang", "sglang"),
+    Dialect("ollama", "ollama", lax_terminal=True),
+    Dialect("llamacpp", "llamacpp", lax_terminal=True),
+    Dialect("lmstudio", "lmstudio", lax_terminal=True),
+    _named("deepseek"),
+)
+
+_MESSAGES = _by_name(
+    Dialect(),
+    _named("anthropic"),
+    *(
+        Dialect(name, name, unsigned_thinking=True)
+        for name in ("vllm", "sglang", "ollama", "llamacpp", "deepseek", "glm", "moonshot", "minimax", "qwen")
+    ),
+)
+
+PROFILES: Mapping[Protocol, Mapping[str, Dialect]] = {
+    "chat": _CHAT,
+    "responses": _RESPONSES,
+    "messages": _MESSAGES,
+}
+
+NAMES = frozenset(name for profiles in PROFILES.values() for name in profiles)
+
+# The last labels of a host name.
+_HOSTS: Mapping[str, str] = {
+    "api.openai.com": "openai",
+    "openai.azure.com": "azure",
+    "services.ai.azure.com": "azure",
+    "cognitiveservices.azure.com": "azure",
+    "api.anthropic.com": "anthropic",
+    "api.deepseek.com": "deepseek",
+    "openrouter.ai": "openrouter",
+    "api.groq.com": "groq",
+    "api.mistral.ai": "mistral",
+    "generativelanguage.googleapis.com": "gemini",
+    "api.x.ai": "xai",
+    "api.together.xyz": "together",
+    "api.together.ai": "together",
+    "api.fireworks.ai": "fireworks",
+    "api.cerebras.ai": "cerebras",
+    "api.moonshot.ai": "moonshot",
+    "api.moonshot.cn": "moonshot",
+    "api.z.ai": "glm",
+    "open.bigmodel.cn": "glm",
+    "aliyuncs.com": "qwen",
+    "api.minimax.io": "minimax",
+}
+
+_HINTS = get_type_hints(Dialect)
+_FLAGS = frozenset(entry.name for entry in fields(Dialect)) - {"name", "family"}
+
+
+class UnknownDialect(ValueError):
+    """The settings name a dialect or a flag that there is not; the message says which."""
+
+
+def dialect_for(protocol: Protocol, base_url: str, name: str | None, flags: Mapping[str, object]) -> Dialect:
+    """How the server at `base_url` deviates. `name` and `flags` are what the settings say of it.
+
+    Raises `UnknownDialect`.
+    """
+    if name is not None and name not in NAMES:
+        raise UnknownDialect(f"no dialect is called {name!r}; there are {', '.join(sorted(NAMES))}")
+    known = name or host_dialect(base_url)
+    profile = PROFILES[protocol].get(known) or Dialect(known, known)
+    if not flags:
+        return profile
+    return replace(profile, **{flag: _flag_value(flag, value) for flag, value in flags.items()})  # type: ignore[arg-type]
+
+
+def host_dialect(base_url: str) -> str:
+    """The name of the dialect of the vendor that owns the host, else `generic`."""
+    labels = (urlsplit(base_url).hostname or "").split(".")
+    for start in range(len(labels)):
+        if known := _HOSTS.get(".".join(labels[start:])):
+            return known
+    return "generic"
+
+
+def _flag_value(flag: str, value: object) -> object:
+    """`value` as the field of `Dialect` holds it."""
+    if flag not in _FLAGS:
+        raise UnknownDialect(f"a dialect has no flag {flag!r}; there are {', '.join(sorted(_FLAGS))}")
+    wanted = _HINTS[flag]
+    if get_origin(wanted) is Literal:
+        allowed = get_args(wanted)
+        if value in allowed:
+            return value
+        raise UnknownDialect(f"{flag} is one of {', '.join(map(str, allowed))}")
+    if wanted == frozenset[str]:
+        if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+            return frozenset(value)
+        raise UnknownDialect(f"{flag} is a list of field names")
+    kinds: tuple[type, ...] = get_args(wanted) or (wanted,)
+    if type(value) in kinds:
+        return value
+    raise UnknownDialect(f"{flag} is {' or '.join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)}")
+
+
+_KIND_NAMES = {bool: "true or false", int: "a whole number", str: "a text", type(None): "null"}

@@ -1,0 +1,55 @@
+"""The headers of a request to a backend (operations.md 2.3, mapping.md 15.3).
+
+Little of what a client sent goes on: its credential only when the proxy holds none for this backend, and headers of
+a vendor only to the same protocol. Everything else describes the client or the hop, and stays here.
+"""
+
+from typing import NamedTuple
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from proxy.upstream.backend import Backend, write_key
+
+# Headers of the client that a backend of the same protocol gets as they came.
+_SAME_PROTOCOL = ("Anthropic-Beta", "Anthropic-Version", "Idempotency-Key", "OpenAI-Beta")
+# Whom to bill: they mean something only together with the client's own key.
+_WITH_OWN_KEY = ("OpenAI-Organization", "OpenAI-Project", "Anthropic-Workspace-Id")
+
+
+class Credential(NamedTuple):
+    """A client's key and the header that it came in."""
+
+    header: str
+    key: str
+
+
+def read_credential(headers: CIMultiDictProxy[str]) -> Credential | None:
+    """The client's key. Clients of each protocol may use any of the three headers."""
+    for name in ("X-Api-Key", "Api-Key"):
+        if key := headers.get(name, "").strip():
+            return Credential(name, key)
+    scheme, _, key = headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and (key := key.strip()):
+        return Credential("Authorization", key)
+    return None
+
+
+def request_headers(
+    backend: Backend, client: CIMultiDictProxy[str], request_id: str, *, same_protocol: bool
+) -> CIMultiDict[str]:
+    """All headers for one request to `backend` in the name of a client that sent the headers `client`."""
+    headers = CIMultiDict(backend.headers)
+    headers["X-Client-Request-Id"] = request_id
+    if same_protocol:
+        for name in _SAME_PROTOCOL:
+            if name in client:
+                headers[name] = ",".join(client.getall(name))
+    if not backend.holds_key and (credential := read_credential(client)):
+        as_it_came = same_protocol and backend.protocol == "messages"
+        header = credential.header if as_it_came else backend.key_header
+        headers[header] = write_key(header, credential.key)
+        if same_protocol:
+            for name in _WITH_OWN_KEY:
+                if name in client:
+                    headers[name] = client[name]
+    return headers

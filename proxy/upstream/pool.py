@@ -1,0 +1,266 @@
+"""The one door to backends: `start` sends a request and gives the answer's status, headers and a reader.
+
+One connection pool serves the process. All that may go wrong on the wire leaves here as `Rejected`, so that nobody
+above needs to know which HTTP client is used; time limits are the caller's, who cancels.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.upstream.backend import Backend
+from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
+
+MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
+_SLICE = 256 * 1024  # bytes of a request that are handed to the socket at once
+_LINGER = 2.0  # seconds that an answered stream's connection may take to come to its end
+_KEEP_ALIVE = 60.0  # seconds an idle connection is kept
+
+Body = bytes | AsyncIterator[bytes] | None
+
+
+class Pool:
+    """Use it inside a running loop, and `close()` it there."""
+
+    def __init__(self) -> None:
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
+        )
+        self._lingering: set[asyncio.Task[None]] = set()
+
+    async def start(
+        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str = "POST"
+    ) -> "Answer":
+        """Ask, and wait for the head of the answer. Redirects are not followed.
+
+        A connection that breaks before any byte of the answer is tried once more. Raises `Rejected` (UNREACHABLE,
+        BAD_GATEWAY).
+        """
+        if backend.slots is not None:
+            await backend.slots.acquire()
+        try:
+            answer = await self._start(backend, url, headers, body, method)
+        except BaseException:
+            if backend.slots is not None:
+                backend.slots.release()
+            raise
+        return answer
+
+    async def _start(self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str) -> "Answer":
+        try:
+            response = await self._request(backend, url, headers, body, method)
+        except _BROKEN as error:
+            if not _may_repeat(error, body):
+                raise _unreachable(backend, error) from error
+            try:
+                response = await self._request(backend, url, headers, body, method)
+            except _BROKEN as again:
+                raise _unreachable(backend, again) from again
+        try:
+            decoder = decoder_for(response.headers.get("Content-Encoding", ""))
+        except UnknownEncoding as error:
+            response.close()
+            raise _bad_answer(f"The backend's answer can't be read: {error}.") from error
+        return Answer(self, response, decoder, backend)
+
+    async def _request(
+        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
+    ) -> aiohttp.ClientResponse:
+        try:
+            return await self._session.request(
+                method,
+                url,
+                data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=backend.timeout,
+                ssl=backend.tls,
+            )
+        except _BROKEN:
+            raise
+        except aiohttp.ClientError as error:
+            raise _bad_answer("The backend's answer is not valid HTTP.") from error
+
+    def linger(self, answer: "Answer") -> None:
+        """Let an answer whose content is complete come to its end, so that its connection can be used again."""
+        task = asyncio.create_task(_linger(answer))
+        self._lingering.add(task)
+        task.add_done_callback(self._lingering.discard)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for task in self._lingering:
+            task.cancel()
+        await self._session.close()
+
+
+class Answer:
+    """A backend's answer. Whoever gets one ends it by `finish()` or `close()`."""
+
+    __slots__ = ("_backend", "_content", "_decoder", "_open", "_pool", "_response", "headers", "status")
+
+    def __init__(self, pool: Pool, response: aiohttp.ClientResponse, decoder: Decoder | None, backend: Backend) -> None:
+        self._pool = pool
+        self._response = response
+        self._content = response.content
+        self._decoder = decoder
+        self._backend = backend
+        self._open = True
+        self.status: int = response.status
+        self.headers: CIMultiDictProxy[str] = response.headers
+
+    async def readany(self) -> bytes:
+        """What has come since the last call, at least one byte; b"" at the end.
+
+        Raises `Rejected` (BAD_GATEWAY) when the connection breaks or what comes can't be decoded.
+        """
+        try:
+            if self._decoder is None:
+                return await self._content.readany()
+            return await self._decoded(self._decoder)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _bad_answer("The backend broke the connection before its answer was complete.") from error
+        except BrokenEncoding as error:
+            raise _bad_answer("The backend's answer is not encoded as its headers say.") from error
+
+    async def _decoded(self, decoder: Decoder) -> bytes:
+        while True:
+            if decoder.more:
+                plain = decoder.feed(b"")
+            elif coded := await self._content.readany():
+                plain = decoder.feed(coded)
+            else:
+                decoder.end()
+                return b""
+            if plain:
+                return plain
+
+    async def read(self, limit: int = MAX_WHOLE) -> bytes:
+        """The whole body. Raises `Rejected` as `readany` does, and when it is longer than `limit` bytes."""
+        first = await self.readany()
+        if not first or (self._decoder is None and self._content.at_eof()):
+            return first
+        whole = bytearray(first)
+        while chunk := await self.readany():
+            whole += chunk
+            if len(whole) > limit:
+                raise _bad_answer("The backend's answer is too large.")
+        return bytes(whole)
+
+    def finish(self) -> None:
+        """All that is wanted has been read: keep the connection if the backend ends the answer now."""
+        if not self._open:
+            return
+        if self._content.is_eof():
+            self._free()
+            self._response.release()
+        else:
+            self._pool.linger(self)
+
+    def close(self) -> None:
+        """Close the connection at once, which tells the backend to stop. May be called more than once."""
+        if self._open:
+            self._free()
+            self._response.close()
+
+    async def run_out(self) -> None:
+        """Read and forget the rest."""
+        while await self._content.readany():
+            pass
+
+    def _free(self) -> None:
+        self._open = False
+        if self._backend.slots is not None:
+            self._backend.slots.release()
+
+
+class _LargeBody(Payload):
+    """A request body that goes out in slices: the loop must not be held by one write of megabytes."""
+
+    _autoclose = True
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body, content_type="application/json")
+        self._body = body
+        self._size = len(body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The body as text; part of the interface of payloads."""
+        return self._body.decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> Any:
+        """Write all of it."""
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """Write the first `content_length` bytes of it."""
+        body = memoryview(self._body)[:content_length]
+        for start in range(0, len(body), _SLICE):
+            await writer.write(body[start : start + _SLICE])
+
+
+# The connection could not be made, or broke before any byte of the answer.
+_BROKEN = (aiohttp.ClientConnectionError, OSError)
+# Another try would meet the same.
+_FINAL = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)
+
+
+def _may_repeat(error: Exception, body: Body) -> bool:
+    """Whether the same request may be sent again (operations.md 11, idempotency)."""
+    if isinstance(error, _FINAL) or not (body is None or isinstance(body, bytes)):
+        return False
+    if isinstance(error, aiohttp.ClientConnectorError):  # nothing has been sent
+        return True
+    return body is None or not _leaves_traces(body)
+
+
+def _leaves_traces(body: bytes) -> bool:
+    """Whether a request that may have been carried out leaves something behind at the backend."""
+    try:
+        asked = json.loads(body)
+    except ValueError:
+        return True
+    return not isinstance(asked, dict) or asked.get("store") is True or asked.get("background") is True
+
+
+async def _linger(answer: Answer) -> None:
+    try:
+        async with asyncio.timeout(_LINGER):
+            await answer.run_out()
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        answer.close()
+    else:
+        answer.finish()
+
+
+def _bad_answer(message: str) -> Rejected:
+    return Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
+
+
+def _unreachable(backend: Backend, error: Exception) -> Rejected:
+    """The host is not named: it may be internal (operations.md 5)."""
+    if isinstance(error, _FINAL):
+        why = "its certificate or TLS set-up was refused"
+    elif isinstance(error, aiohttp.ConnectionTimeoutError):
+        why = "the connection timed out"
+    elif isinstance(error, aiohttp.ClientConnectorDNSError):
+        why = "its host name is not known"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        why = "the connection was refused"
+    else:
+        why = "it closed the connection without an answer"
+    message = f"The backend '{backend.name}' can't be reached: {why}."
+    return Rejected(Error(ErrorClass.UNREACHABLE, message, reason=Reason.UPSTREAM_UNREACHABLE))
