@@ -1,13 +1,128 @@
-"""The command `dragoman`."""
+"""The command `dragoman`.
+
+What a command needs is imported when it runs, so that `dragoman check` loads no server.
+"""
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
 
 from proxy import __version__
+from proxy.settings import NothingToServe, Settings, SettingsError, UnreadableFile, from_environment, load
+
+Command = Callable[[argparse.Namespace], int]
+
+_OK = 0
+_MISTAKES = 1
+_UNUSABLE = 2
+
+_PROTOCOLS = ("chat", "responses", "messages")
+
+_WAYS_TO_START = """\
+There is nothing to serve yet. Three ways to start:
+
+  dragoman serve --demo             a scripted backend, no key needed
+  dragoman serve                    with ANTHROPIC_API_KEY or OPENAI_API_KEY set, or both
+  dragoman serve --config FILE      backends of your choice; config/dragoman.yaml is an example
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="dragoman")
+    """Run one command; the result is the exit code."""
+    parsed = _parser().parse_args(arguments)
+    command: Command = parsed.command
+    return command(parsed)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="dragoman", description="Translate between the wire protocols of LLM APIs.")
     parser.add_argument("--version", action="version", version=f"dragoman {__version__}")
-    parser.parse_args(arguments)
-    return 0
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="serve clients")
+    source = serve.add_mutually_exclusive_group()
+    source.add_argument("--config", metavar="FILE", help="the configuration; without it the environment is enough")
+    source.add_argument("--demo", action="store_true", help="answer from a scripted backend that needs no key")
+    serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect")
+    serve.add_argument("--admin-listen", metavar="HOST:PORT", help="where probes connect")
+    serve.set_defaults(command=_serve)
+
+    check = commands.add_parser("check", help="say what is wrong with a configuration")
+    check.add_argument("files", metavar="FILE", nargs="+")
+    check.set_defaults(command=_check)
+
+    translate = commands.add_parser("translate", help="translate one message and show what was lost")
+    kinds = translate.add_subparsers(required=True, metavar="KIND")
+    for kind in ("request", "reply", "stream"):
+        one = kinds.add_parser(kind, help=f"translate one {kind}")
+        one.add_argument("--from", dest="source", choices=_PROTOCOLS, required=True, help="the protocol it is in")
+        one.add_argument("--to", dest="target", choices=_PROTOCOLS, required=True, help="the protocol to write")
+        one.add_argument("--model", help="the backend's name for the model; default: the one in the message")
+        one.add_argument("file", metavar="FILE", nargs="?", help="default: standard input")
+        one.set_defaults(command=_translate, kind=kind)
+    return parser
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    try:
+        settings = _settings(parsed)
+    except NothingToServe:
+        print(_WAYS_TO_START, file=sys.stderr, end="")
+        return _UNUSABLE
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return _MISTAKES
+
+    from proxy.server import run
+
+    run(settings, demo=parsed.demo)
+    return _OK
+
+
+def _settings(parsed: argparse.Namespace) -> Settings:
+    given = {"listen": parsed.listen, "admin_listen": parsed.admin_listen}
+    options = {name: value for name, value in given.items() if value is not None}
+    if parsed.config:
+        return load(parsed.config, os.environ, options)
+    return from_environment(os.environ, parsed.demo, options)
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    """0: all are valid, 1: there are mistakes, 2: a file can't be read at all."""
+    code = _OK
+    for file in parsed.files:
+        try:
+            load(file, os.environ)
+            print(f"{file}: valid")
+        except SettingsError as error:
+            print(error)
+            code = max(code, _UNUSABLE if isinstance(error, UnreadableFile) else _MISTAKES)
+    return code
+
+
+def _translate(parsed: argparse.Namespace) -> int:
+    kind: Literal["request", "reply", "stream"] = parsed.kind
+    # A request goes from the client to the backend, a reply the other way.
+    client, backend = (parsed.source, parsed.target) if kind == "request" else (parsed.target, parsed.source)
+    try:
+        message = Path(parsed.file).read_bytes() if parsed.file else sys.stdin.buffer.read()
+    except OSError as error:
+        print(f"{parsed.file}: can't be read: {error.strerror}", file=sys.stderr)
+        return _UNUSABLE
+
+    from proxy.canonical.errors import Rejected
+    from proxy.translation import dryrun
+
+    try:
+        translated = dryrun.run(kind, client, backend, message, parsed.model)
+    except Rejected as rejected:
+        print(f"refused: {rejected.error.message}", file=sys.stderr)
+        return _MISTAKES
+    sys.stdout.buffer.write(translated.output)
+    sys.stdout.buffer.flush()
+    for loss in translated.losses:
+        print(f"loss: {loss}", file=sys.stderr)
+    return _OK

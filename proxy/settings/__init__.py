@@ -5,7 +5,7 @@ Nothing in it is looked up again while serving: globs are compiled, time-outs me
 
 from proxy.settings.environment import NothingToServe, from_environment
 from proxy.settings.loading import load
-from proxy.settings.mistakes import Mistake, SettingsError
+from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
 from proxy.settings.snapshot import (
     DEMO_UPSTREAM,
     Address,
@@ -30,6 +30,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "Timeouts",
+    "UnreadableFile",
     "Upstream",
     "from_environment",
     "load",

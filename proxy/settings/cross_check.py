@@ -3,10 +3,14 @@
 It looks at the plain values, not at the models, so that these mistakes are reported beside those inside entries.
 """
 
+from collections.abc import Mapping
+from typing import get_args
+
 from proxy.settings.document import Document, Value
-from proxy.settings.snapshot import Address
+from proxy.settings.snapshot import Address, ProtocolName
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.values import parse_address
+from proxy.upstream.dialects import UnknownDialect, dialect_for
 
 
 def cross_check(document: Document) -> None:
@@ -24,6 +28,21 @@ def _check_upstreams(document: Document) -> None:
             document.note(("upstreams", index, "name"), message)
         if "api_key" in entry and "api_key_file" in entry:
             document.note(("upstreams", index, "api_key_file"), "give either api_key or api_key_file")
+        _check_dialect(document, index, entry)
+
+
+def _check_dialect(document: Document, index: int, entry: Mapping[str, Value]) -> None:
+    written = entry.get("dialect")
+    flags = {"base": written} if isinstance(written, str) else written
+    if not isinstance(flags, dict):
+        return
+    base = flags.get("base")
+    for protocol in get_args(ProtocolName):
+        if protocol == entry.get("protocol") and isinstance(base, str):
+            try:
+                dialect_for(protocol, "", base, {flag: value for flag, value in flags.items() if flag != "base"})
+            except UnknownDialect as error:
+                document.note(("upstreams", index, "dialect"), str(error))
 
 
 def _check_models(document: Document) -> None:

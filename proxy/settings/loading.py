@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from proxy.settings.cross_check import cross_check
 from proxy.settings.document import Document, Path, read_yaml
 from proxy.settings.interpolation import interpolate
-from proxy.settings.mistakes import Mistake, SettingsError
+from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
 from proxy.settings.resolve import resolve
 from proxy.settings.schema import Section, SettingsFile
 from proxy.settings.snapshot import Settings
@@ -28,15 +28,15 @@ def load(path: str | FilePath, environ: Mapping[str, str], options: Mapping[str,
     """Read a configuration file.
 
     `DRAGOMAN_LISTEN` and the like in `environ` override its scalars, and `options` (by name, such as `listen`)
-    override both. Raises SettingsError with every mistake.
+    override both. Raises SettingsError with every mistake, UnreadableFile when there is no text to look at.
     """
     file = FilePath(path)
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise SettingsError([Mistake(str(path), None, "", f"can't be read: {error.strerror}")]) from None
+        raise UnreadableFile([Mistake(str(path), None, "", f"can't be read: {error.strerror}")]) from None
     except UnicodeDecodeError:
-        raise SettingsError([Mistake(str(path), None, "", "is not UTF-8 text")]) from None
+        raise UnreadableFile([Mistake(str(path), None, "", "is not UTF-8 text")]) from None
     document = read_yaml(str(path), text)
     if document.mistakes and not document.root:
         raise SettingsError(document.mistakes)

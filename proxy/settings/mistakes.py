@@ -28,3 +28,7 @@ class SettingsError(Exception):
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
         self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line or 0)
         super().__init__("\n".join(map(str, self.mistakes)))
+
+
+class UnreadableFile(SettingsError):
+    """There is no text to look for mistakes in."""

@@ -143,6 +143,8 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
         ("base_url: http://a, ca_file: none.pem", "ca_file", "there is no file "),
         ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
         ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
+        ("base_url: http://a, dialect: vlm", "dialect", "no dialect is called 'vlm'; there are "),
+        ("base_url: http://a, dialect: {base: vllm, single: true}", "dialect", "a dialect has no flag 'single'; there"),
         ("base_url: http://a, dialect: [vllm]", "dialect", "must be a name, or {base: name, flag: value, …}"),
     ],
 )

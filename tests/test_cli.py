@@ -1,0 +1,109 @@
+"""The command line, as its user sees it: what is printed, and the exit code."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import proxy.server
+from proxy import __version__
+from proxy.cli import main
+from proxy.settings import Settings
+
+REPOSITORY = Path(__file__).parents[1]
+EXAMPLE = str(REPOSITORY / "config/dragoman.yaml")
+BAD = "listen: 127.0.0.1:8080\nupstreams:\n  - {name: a, protocol: chat}\n"
+
+Served = list[tuple[Settings, bool]]
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "DRAGOMAN_LISTEN", "DRAGOMAN_ADMIN_LISTEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Served:
+    """What the server was started with, instead of a server."""
+    calls: Served = []
+
+    def run(settings: Settings, demo: bool) -> None:
+        calls.append((settings, demo))
+
+    monkeypatch.setattr(proxy.server, "run", run, raising=False)
+    return calls
+
+
+def test_the_module_is_the_command() -> None:
+    shown = subprocess.run([sys.executable, "-m", "proxy", "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout == f"dragoman {__version__}\n"
+
+
+def test_serve_with_nothing_names_the_ways_to_start(capsys: pytest.CaptureFixture[str], served: Served) -> None:
+    assert main(["serve"]) == 2
+    printed = capsys.readouterr().err
+    assert [word in printed for word in ("--demo", "ANTHROPIC_API_KEY", "--config FILE")] == [True] * 3
+    assert served == []
+
+
+def test_a_file_in_the_folder_is_not_picked_up_unasked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, served: Served
+) -> None:
+    (tmp_path / "dragoman.yaml").write_bytes(Path(EXAMPLE).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert main(["serve"]) == 2
+    assert served == []
+
+
+def test_serve_the_demo_where_it_was_told_to(served: Served) -> None:
+    assert main(["serve", "--demo", "--listen", "127.0.0.1:1", "--admin-listen", "127.0.0.1:2"]) == 0
+    [(settings, demo)] = served
+    assert (demo, settings.listen.port, settings.admin_listen.port) == (True, 1, 2)
+    assert list(settings.upstreams) == ["demo"]
+
+
+def test_serve_from_the_environment(monkeypatch: pytest.MonkeyPatch, served: Served) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    assert main(["serve"]) == 0
+    assert [(list(settings.upstreams), demo) for settings, demo in served] == [(["openai"], False)]
+
+
+def test_serve_from_a_file(served: Served) -> None:
+    assert main(["serve", "--config", EXAMPLE]) == 0
+    assert [list(settings.upstreams) for settings, _ in served] == [["claude", "openai", "local"]]
+
+
+def test_serve_tells_mistakes_and_does_not_start(capsys: pytest.CaptureFixture[str], served: Served) -> None:
+    assert main(["serve", "--demo", "--listen", "0.0.0.0:80"]) == 1
+    assert capsys.readouterr().err.startswith("command line: --listen: without tenants no key is asked for")
+    assert served == []
+
+
+def test_check_the_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", EXAMPLE]) == 0
+    assert capsys.readouterr().out == f"{EXAMPLE}: valid\n"
+
+
+def test_check_tells_every_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(BAD + "tenants: []\n")
+    assert main(["check", EXAMPLE, str(bad)]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{EXAMPLE}: valid",
+        f"{bad}:3: upstreams[0].base_url: is required",
+        f"{bad}:4: tenants: not supported yet by this version",
+    ]
+
+
+def test_check_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(BAD)
+    assert main(["check", str(tmp_path / "none.yaml"), str(bad)]) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_translate_needs_a_file_it_can_read(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "request", "--from", "chat", "--to", "messages", "none.json"]) == 2
+    assert capsys.readouterr().err == "none.json: can't be read: No such file or directory\n"
