@@ -23,8 +23,6 @@ from proxy.canonical.events import (
 )
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply
-from proxy.canonical.stop import Stop
-from proxy.canonical.usage import Usage
 
 PIECE = 16 * 1024  # characters in one delta of a reply that is streamed after the fact (mapping.md 14.2)
 

@@ -100,7 +100,7 @@ class Rule(StrEnum):
     DETAIL = "detail"
     DIAGNOSTICS = "diagnostics"
     EFFORT = "effort"
-    FALLBACK_CREDIT_TOKEN = "fallback-credit-token"
+    FALLBACK_CREDIT_TOKEN = "fallback-credit-token"  # noqa: S105 - a field's name
     FALLBACKS = "fallbacks"
     FREQUENCY_PENALTY = "frequency-penalty"
     IMAGE = "image"

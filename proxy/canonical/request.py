@@ -150,8 +150,8 @@ class Request:
     """One request. `origin` is the client's protocol; `extra` what only that protocol knows, by field.
 
     `legacy_functions`: a Chat request used `functions`, so the reply must use `function_call`.
-    `include_usage`: C `stream_options.include_usage`. `echo`: what a Responses reply repeats of its request, ready to be
-    written (JSON values or `jsontext.Fragment`).
+    `include_usage`: C `stream_options.include_usage`. `echo`: what a Responses reply repeats of its
+    request, ready to be written (JSON values or `jsontext.Fragment`).
     """
 
     origin: Literal["chat", "responses", "messages", "completions"]

@@ -1,0 +1,149 @@
+"""Put tool results where every protocol wants them: one for each call, right after the calls (mapping.md 2.6).
+
+Done once, before any writer: the three protocols disagree on the form of a result but not on its place. The rules look
+at one run of turns at a time, so a longer history arranges to an extension of the shorter one; a call without result is
+the one exception that mapping.md allows, and it is stable from the next turn on.
+"""
+
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import Call, Part, Result, Text, Turn
+from proxy.canonical.request import Request
+from proxy.translation.ids import PLACED, BackendIds
+
+NO_RESULT = "No result was recorded for this call."
+BILLING_HEADER = "x-anthropic-billing-header"
+
+
+def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
+    """Pair results with calls and spell their ids for the backend, in place."""
+    _name_calls(request.turns)
+    turns = request.turns
+    arranged: list[Turn] = []
+    index = 0
+    while index < len(turns):
+        start = index
+        while index < len(turns) and turns[index].role == "assistant":
+            index += 1
+        run = turns[start:index]
+        start = index
+        while index < len(turns) and turns[index].role != "assistant":
+            index += 1
+        answers = turns[start:index]
+        arranged += run
+        calls = [part for turn in run for part in turn.parts if type(part) is Call]
+        if calls or any(type(part) is Result for turn in answers for part in turn.parts):
+            answers = _answer(calls, answers, losses, last=index == len(turns) and not answers)
+        arranged += answers
+        for call in calls:
+            call.id = ids.spell(call.id)
+        for turn in answers:
+            for part in turn.parts:
+                if type(part) is Result and part.call_id is not None:
+                    part.call_id = ids.spell(part.call_id)
+    request.turns = arranged
+
+
+def _name_calls(turns: list[Turn]) -> None:
+    """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2)."""
+    seen: dict[str, int] = {}
+    waiting: dict[str, list[tuple[int, Call]]] = {}
+    answered: dict[str, Call] = {}
+    for position, turn in enumerate(turns):
+        number = 0
+        for part in turn.parts:
+            if isinstance(part, Call):
+                wire_id = part.id
+                if not wire_id or wire_id == "null":
+                    part.id = f"{PLACED}{position}_{number}"
+                else:
+                    count = seen[wire_id] = seen.get(wire_id, 0) + 1
+                    if count > 1:
+                        part.id = f"{wire_id}-{count}"
+                waiting.setdefault(wire_id, []).append((position, part))
+                number += 1
+            elif isinstance(part, Result) and part.call_id is not None:
+                call = _answered_call(part.call_id, waiting, answered)
+                if call is not None:
+                    part.call_id = call.id
+
+
+def _answered_call(wire_id: str, waiting: dict[str, list[tuple[int, Call]]], answered: dict[str, Call]) -> Call | None:
+    """The call that a result with this id answers: in the newest turn that still waits, the first one."""
+    candidates = waiting.get(wire_id)
+    if not candidates:
+        return answered.get(wire_id)
+    newest = candidates[-1][0]
+    index = next(i for i, (position, _) in enumerate(candidates) if position == newest)
+    answered[wire_id] = candidates.pop(index)[1]
+    return answered[wire_id]
+
+
+def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: bool) -> list[Turn]:
+    """The turns after a run of calls: the results first, in call order, then everything else in its order."""
+    wanted = {call.id: call for call in calls}
+    results: dict[str, Result] = {}
+    rest: list[Turn] = []
+    moved = False
+    for turn in turns:
+        others: list[Part] = []
+        for part in turn.parts:
+            if type(part) is not Result:
+                others.append(part)
+            elif part.call_id is not None and part.call_id in wanted:
+                moved = moved or bool(others) or bool(rest)
+                _take(results, part, wanted[part.call_id], losses)
+            else:
+                losses.approx(Rule.ORPHAN_RESULT, part.at)
+                others += _orphan(part)
+        if others or not turn.parts:
+            rest.append(_with_parts(turn, others))
+    if moved:
+        losses.approx(Rule.RESULT_ORDER, turns[0].at)
+    if not calls or last:
+        return rest
+    for call in calls:
+        if call.id not in results:
+            losses.approx(Rule.MISSING_RESULT, call.at)
+            results[call.id] = Result(call.id, [Text(NO_RESULT)], is_error=True, kind=call.kind, at=call.at)
+    first = Turn("user", [results[call.id] for call in calls], at=turns[0].at if turns else calls[0].at)
+    return [first, *rest]
+
+
+def _take(results: dict[str, Result], part: Result, call: Call, losses: LossReport) -> None:
+    first = results.get(call.id)
+    if first is None:
+        part.kind = call.kind
+        results[call.id] = part
+        return
+    losses.approx(Rule.DUP_RESULT, part.at)
+    first.parts = [*first.parts, *part.parts]
+    first.is_error = first.is_error or part.is_error
+
+
+def _with_parts(turn: Turn, parts: list[Part]) -> Turn:
+    if len(parts) == len(turn.parts):
+        return turn
+    return Turn(turn.role, parts, turn.name, turn.extra, turn.at)
+
+
+def _orphan(part: Result) -> list[Part]:
+    """A result without its call becomes words of the user: no call is made up for it."""
+    name = part.call_id or part.name
+    label = f"Result of an earlier tool call {name}:" if name else "Result of an earlier tool call:"
+    if len(part.parts) == 1 and isinstance(part.parts[0], Text):
+        return [Text(f"{label}\n{part.parts[0].text}")]
+    return [Text(label), *part.parts]
+
+
+def drop_billing_header(request: Request) -> None:
+    """Remove the system block that Claude Code changes with every request; it would defeat every prefix cache.
+
+    Only for backends that are not Anthropic's own (mapping.md 2.1).
+    """
+    if not request.instructions:
+        return
+    parts = request.instructions[0].parts
+    if parts and parts[0].text.startswith(BILLING_HEADER):
+        del parts[0]
+        if not parts:
+            del request.instructions[0]

@@ -1,0 +1,88 @@
+"""The protocols by name: what each can read and write.
+
+The one place that knows all folders of `protocols`; nothing else names a protocol's module.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from proxy.canonical.errors import Error
+from proxy.canonical.events import Event
+from proxy.canonical.loss import LossReport
+from proxy.canonical.reply import Reply, ReplyContext
+from proxy.canonical.request import Request
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.target import Dialect, Target
+from proxy.protocols import chat, completions, messages, responses
+
+ClientProtocol = Literal["chat", "responses", "messages", "completions"]
+BackendProtocol = Literal["chat", "responses", "messages"]
+Wire = dict[str, object]
+Emit = Callable[[Event], None]
+
+
+class StreamReader(Protocol):
+    """Wire events in, canonical events out through `emit`."""
+
+    def feed(self, wire: Wire, event_name: str) -> None:
+        """Take one event."""
+
+    def done(self) -> None:
+        """The stream's end mark came (`data: [DONE]`)."""
+
+    def end(self) -> None:
+        """The input ended: Finish, or Fail if it came too early."""
+
+
+class StreamWriter(Protocol):
+    """Canonical events in, the client's bytes out."""
+
+    def write(self, events: Iterable[Event]) -> bytes:
+        """The bytes of these events."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCodec:
+    """What a client's side needs."""
+
+    read_request: Callable[[Wire, LossReport], Request]
+    write_reply: Callable[[Reply, ReplyContext], bytes]
+    stream_writer: Callable[[ReplyContext], StreamWriter]
+    write_error: Callable[[Error, str], tuple[int, Wire]]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendCodec:
+    """What a backend's side needs."""
+
+    write_request: Callable[[Request, Target, LossReport], Wire]
+    read_reply: Callable[[Wire, Spelling, Dialect, LossReport], Reply]
+    stream_reader: Callable[[Emit, Spelling, Dialect, LossReport], StreamReader]
+    read_error: Callable[[int, object, str], Error]
+
+
+CLIENTS: dict[ClientProtocol, ClientCodec] = {
+    "chat": ClientCodec(chat.read_request, chat.write_reply, chat.StreamWriter, chat.write_error),
+    "responses": ClientCodec(
+        responses.read_request, responses.write_reply, responses.StreamWriter, responses.write_error
+    ),
+    "messages": ClientCodec(messages.read_request, messages.write_reply, messages.StreamWriter, messages.write_error),
+    "completions": ClientCodec(
+        completions.read_request,
+        completions.write_reply,
+        completions.StreamWriter,
+        completions.write_error,
+    ),
+}
+
+BACKENDS: dict[BackendProtocol, BackendCodec] = {
+    "chat": BackendCodec(chat.write_request, chat.read_reply, chat.StreamReader, chat.read_error),
+    "responses": BackendCodec(
+        responses.write_request,
+        responses.read_reply,
+        responses.StreamReader,
+        responses.read_error,
+    ),
+    "messages": BackendCodec(messages.write_request, messages.read_reply, messages.StreamReader, messages.read_error),
+}

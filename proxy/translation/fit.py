@@ -1,0 +1,351 @@
+"""Limits, sampling, reasoning and answer format as the target takes them (mapping.md 7, 8.2 to 8.4, 9.1).
+
+All of it works on the canonical request, so that writers only write. A setting that is removed is recorded; one
+that equals the default is removed in silence, since nothing changes.
+"""
+
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import Reasoning, Text
+from proxy.canonical.request import Effort, Instruction, OutputFormat, Request, Sampling
+from proxy.canonical.target import ModelProfile, Target
+from proxy.translation import schemas
+
+FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
+MIN_BUDGET = 1024
+RUNGS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+# Absolute numbers, so that one request gives one budget whatever limit the client set (mapping.md 8.2).
+BUDGETS: dict[Effort, int] = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 32000,
+    "max": 32000,
+}
+LARGE_MAX_BUDGET = 48000  # `max` on models that may answer 64k tokens
+EFFORT_OF_BUDGET: tuple[tuple[int, Effort], ...] = (
+    (1024, "minimal"),
+    (4096, "low"),
+    (12288, "medium"),
+    (24576, "high"),
+)
+
+# Fields of Sampling that a protocol has no place for, with the rule that records their loss.
+_LACKING: dict[str, tuple[tuple[str, Rule], ...]] = {
+    "messages": (
+        ("min_p", Rule.MIN_P),
+        ("repetition_penalty", Rule.REPETITION_PENALTY),
+        ("seed", Rule.SEED),
+        ("presence_penalty", Rule.PRESENCE_PENALTY),
+        ("frequency_penalty", Rule.FREQUENCY_PENALTY),
+        ("logprobs", Rule.LOGPROBS),
+        ("top_logprobs", Rule.TOP_LOGPROBS),
+    ),
+    "responses": (
+        ("top_k", Rule.TOP_K),
+        ("min_p", Rule.MIN_P),
+        ("repetition_penalty", Rule.REPETITION_PENALTY),
+        ("seed", Rule.SEED),
+        ("presence_penalty", Rule.PRESENCE_PENALTY),
+        ("frequency_penalty", Rule.FREQUENCY_PENALTY),
+    ),
+    "chat": (),
+}
+_NEUTRAL: dict[str, object] = {"presence_penalty": 0, "frequency_penalty": 0, "logprobs": False}
+
+
+def fit(request: Request, target: Target, losses: LossReport) -> None:
+    """Make every setting one that the target takes, in place. Raises `Rejected` where the rule is to refuse."""
+    _fit_sampling(request, target, losses)
+    _fit_limits(request, target, losses)
+    _fit_output(request, target, losses)
+    if target.protocol == "messages":
+        _fit_thinking(request, target.profile, losses)
+        _fit_sampling_to_thinking(request, losses)
+    else:
+        _fit_effort(request, target, losses)
+    _fit_sampling_to_model(request, target, losses)
+
+
+# --- sampling (7.2, 7.4) ---
+
+
+def _fit_sampling(request: Request, target: Target, losses: LossReport) -> None:
+    sampling = request.sampling
+    for name, rule in _LACKING[target.protocol]:
+        value = getattr(sampling, name)
+        if value is None:
+            continue
+        if name not in _NEUTRAL or value != _NEUTRAL[name]:
+            losses.drop(rule, (name,))
+        setattr(sampling, name, None)
+    if target.protocol != "chat":
+        _fit_choices(sampling, losses)
+    if sampling.temperature == 1:
+        sampling.temperature = None
+    if sampling.top_p == 1:
+        sampling.top_p = None
+    if target.protocol == "messages" and (sampling.temperature or 0) > 1:
+        losses.approx(Rule.TEMP_CLAMP, ("temperature",))
+        sampling.temperature = None  # 1 is the default
+
+
+def _fit_choices(sampling: Sampling, losses: LossReport) -> None:
+    """What neither Messages nor Responses can do: several choices, token biases."""
+    if sampling.n is not None and sampling.n != 1:
+        losses.refuse(Rule.N, ("n",), "only one choice can be asked for.")
+    sampling.n = None
+    if sampling.logit_bias:
+        if any(value in (100, -100) for value in sampling.logit_bias.values()):
+            losses.refuse(Rule.LOGIT_BAN, ("logit_bias",), "tokens can't be banned or forced.")
+        losses.drop(Rule.LOGIT_BIAS, ("logit_bias",))
+    sampling.logit_bias = None
+
+
+def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport) -> None:
+    sampling, profile = request.sampling, target.profile
+    refused = not profile.sampling
+    if profile.sampling_without_effort:
+        effort = request.reasoning.effort
+        refused = effort != "none" if effort is not None else profile.thinking_default
+    if refused:
+        for name in ("temperature", "top_p", "top_k", "logprobs", "top_logprobs"):
+            if getattr(sampling, name) not in (None, False):
+                losses.drop(Rule.SAMPLING, (name,))
+            setattr(sampling, name, None)
+        for name in ("presence_penalty", "frequency_penalty"):
+            if getattr(sampling, name) not in (None, 0):
+                losses.drop(Rule.SAMPLING, (name,))
+            setattr(sampling, name, None)
+    elif profile.sampling_xor and sampling.temperature is not None and sampling.top_p is not None:
+        losses.approx(Rule.TOP_P, ("top_p",))
+        sampling.top_p = None
+
+
+def _fit_sampling_to_thinking(request: Request, losses: LossReport) -> None:
+    """Claude with a thinking budget takes no temperature and no top_k, and only a high top_p (mapping.md 7.2)."""
+    if request.reasoning.mode != "budget":
+        return
+    sampling = request.sampling
+    for name in ("temperature", "top_k"):
+        if getattr(sampling, name) is not None:
+            losses.drop(Rule.SAMPLING, (name,))
+            setattr(sampling, name, None)
+    if sampling.top_p is not None and sampling.top_p < 0.95:
+        losses.drop(Rule.SAMPLING, ("top_p",))
+        sampling.top_p = None
+
+
+# --- limits (7.1, 7.3) ---
+
+
+def _fit_limits(request: Request, target: Target, losses: LossReport) -> None:
+    limits = request.limits
+    if target.protocol == "messages":
+        ceiling = target.profile.max_output or FALLBACK_MAX_OUTPUT
+        if limits.max_output is None:
+            limits.max_output = ceiling
+        elif target.profile.max_output is not None and limits.max_output > ceiling:
+            losses.approx(Rule.MAX_CLAMP, limits.max_output_at)
+            limits.max_output = ceiling
+        _fit_stops_to_messages(request, losses)
+        return
+    if not limits.stop:
+        return
+    if target.protocol == "responses" or not target.profile.stop:
+        losses.drop(_stop_rule(request), limits.stop_at)
+        limits.stop = []
+    elif target.dialect.stop_limit is not None and len(limits.stop) > target.dialect.stop_limit:
+        losses.drop(_stop_rule(request), (*limits.stop_at, target.dialect.stop_limit))
+        limits.stop = limits.stop[: target.dialect.stop_limit]
+
+
+def _fit_stops_to_messages(request: Request, losses: LossReport) -> None:
+    """Anthropic refuses stop strings without a visible character."""
+    limits = request.limits
+    kept = [stop for stop in limits.stop if stop.strip()]
+    if len(kept) < len(limits.stop):
+        losses.drop(_stop_rule(request), limits.stop_at)
+        limits.stop = kept
+
+
+def _stop_rule(request: Request) -> Rule:
+    return Rule.STOP_SEQUENCES if request.origin == "messages" else Rule.STOP
+
+
+# --- reasoning (8.2 to 8.4) ---
+
+
+def effort_of_budget(budget: int) -> Effort:
+    """The effort that a thinking budget in tokens stands for (mapping.md 8.4)."""
+    for ceiling, effort in EFFORT_OF_BUDGET:
+        if budget <= ceiling:
+            return effort
+    return "xhigh"
+
+
+def rung_down(effort: Effort, accepted: tuple[Effort, ...]) -> Effort:
+    """The nearest accepted level at or below; the lowest accepted one when there is none below."""
+    rank = RUNGS.index(effort)
+    below = [level for level in accepted if RUNGS.index(level) <= rank]
+    return below[-1] if below else accepted[0]
+
+
+def _fit_thinking(request: Request, profile: ModelProfile, losses: LossReport) -> None:
+    """What the client said about reasoning, in Claude's terms (mapping.md 8.2, 8.3)."""
+    policy = request.reasoning
+    show = policy.show is True and request.origin != "messages"
+    if request.origin != "messages" and profile.narrates_in_thinking and request.tools:
+        # These models put the words between calls into thinking, which is hidden by default.
+        show = True
+    effort = policy.effort
+    if effort is None and policy.mode is None:
+        policy.show = show
+        if show and profile.thinking_default:
+            policy.mode = "adaptive"
+        return
+    if effort is not None and not profile.efforts and not profile.thinking:
+        losses.drop(Rule.EFFORT, policy.at)
+        policy.effort = policy.mode = policy.budget = None
+        return
+    if effort is None:
+        effort = "none" if policy.mode == "off" else None
+    policy.show = show
+    if effort == "none":
+        _thinking_off(request, profile, losses)
+    elif "adaptive" in profile.thinking:
+        policy.mode, policy.budget = "adaptive", None
+        if effort is not None:
+            fitted = rung_down(effort, profile.efforts)
+            if fitted != effort:
+                losses.approx(Rule.EFFORT, policy.at)
+            policy.effort = fitted
+    else:
+        _thinking_budget(request, effort or "high", profile, losses)
+
+
+def _thinking_off(request: Request, profile: ModelProfile, losses: LossReport) -> None:
+    policy = request.reasoning
+    policy.budget = None
+    policy.effort = None
+    policy.show = None
+    if "between_tools" in profile.thinking:
+        policy.mode = "between_tools"
+    elif profile.thinking_off:
+        policy.mode = "off" if "adaptive" in profile.thinking else None
+    else:
+        losses.approx(Rule.REASONING_OFF, policy.at)
+        policy.mode, policy.effort = "adaptive", "low"
+
+
+def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, losses: LossReport) -> None:
+    policy, limits = request.reasoning, request.limits
+    policy.effort = None
+    if request.tool_policy.mode in ("any", "named"):
+        # The caller depends on the call and nobody on the thinking (mapping.md 6.2).
+        losses.approx(Rule.FORCED_CHOICE, request.tool_policy.at)
+        policy.mode = None
+        return
+    if _open_loop_without_thinking(request):
+        losses.approx(Rule.THINKING_MISSING, policy.at)
+        policy.mode = None
+        return
+    wanted = BUDGETS[effort]
+    ceiling = profile.max_output or FALLBACK_MAX_OUTPUT
+    if effort == "max" and ceiling >= 64_000:
+        wanted = LARGE_MAX_BUDGET
+    limit = limits.max_output or ceiling
+    budget = min(wanted, limit - max(1024, limit // 4))
+    if budget < MIN_BUDGET:
+        losses.approx(Rule.BUDGET_TOO_SMALL, policy.at)
+        policy.mode = None
+        return
+    policy.mode, policy.budget = "budget", budget
+
+
+def _open_loop_without_thinking(request: Request) -> bool:
+    """Whether the last assistant turn would have to begin with a thinking block that can't be restored.
+
+    With a budget Claude wants its own thinking back in front of the final assistant turn (mapping.md 8.7).
+    """
+    for turn in reversed(request.turns):
+        if turn.role == "assistant":
+            first = turn.parts[0] if turn.parts else None
+            native = first.native if isinstance(first, Reasoning) else None
+            return native is None or native.get("type") not in ("thinking", "redacted_thinking")
+    return False
+
+
+def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
+    """What the client said about reasoning, as an effort level (mapping.md 8.4)."""
+    policy, accepted = request.reasoning, target.profile.efforts
+    effort = policy.effort
+    if policy.mode in ("off", "between_tools"):
+        effort = "none"
+    elif effort is None and policy.mode == "budget" and policy.budget is not None:
+        effort = effort_of_budget(policy.budget)
+    policy.mode, policy.budget = None, None
+    if effort is None:
+        return
+    if not accepted:
+        # Nobody told what this model takes; a plain Chat server knows the field, and `none` there is unsafe.
+        known = target.protocol == "chat" and target.profile.name == "unknown" and effort != "none"
+        policy.effort = effort if known and request.origin != "messages" else None
+        if policy.effort is None and effort != "none":
+            losses.drop(Rule.EFFORT, policy.at)
+        return
+    fitted = rung_down(effort, accepted)
+    if fitted != effort:
+        losses.approx(Rule.REASONING_OFF if effort == "none" else Rule.EFFORT, policy.at)
+    policy.effort = fitted
+
+
+# --- answer format (9.1) ---
+
+JSON_INSTRUCTION = "Respond with a single JSON object and nothing else."
+
+
+def _fit_output(request: Request, target: Target, losses: LossReport) -> None:
+    output = request.output
+    if target.protocol != "chat":
+        if output.prediction is not None:
+            losses.drop(Rule.PREDICTION, ("prediction",))
+            output.prediction = None
+        if output.modalities is not None and output.modalities != ["text"]:
+            losses.refuse(Rule.MODALITIES, ("modalities",), "only text can be answered.")
+    if target.protocol == "messages" and output.verbosity is not None:
+        losses.drop(Rule.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
+        output.verbosity = None
+    if output.format is None:
+        return
+    if target.protocol == "messages":
+        output.format = _messages_format(request, output.format, losses)
+    elif request.origin == "messages":
+        _name_format(output.format, losses)
+
+
+def _name_format(given: OutputFormat, losses: LossReport) -> None:
+    """OpenAI wants a name, and knows schemas that are not enforced (mapping.md 9.1)."""
+    given.name = "output"
+    given.strict = schemas.is_strict(given.schema, "openai")
+    if not given.strict:
+        losses.approx(Rule.STRICT_OFF, given.at)
+    given.schema = schemas.for_openai(given.schema)
+
+
+def _messages_format(request: Request, given: OutputFormat, losses: LossReport) -> OutputFormat | None:
+    if given.kind == "json_object":
+        losses.approx(Rule.JSON_OBJECT, given.at)
+        request.instructions.append(Instruction([Text(JSON_INSTRUCTION)], at=given.at))
+        return None
+    schema = given.schema or schemas.EMPTY
+    try:
+        reduced, changed = schemas.reduced_for_messages(schema)
+    except schemas.NotExpressible as problem:
+        losses.refuse(Rule.SCHEMA_FALLBACK, given.at, f"the schema can't be enforced: {problem}.")
+    if changed:
+        losses.approx(Rule.RESPONSE_FORMAT if request.origin == "chat" else Rule.TEXT_FORMAT, given.at)
+    if given.description and not reduced.get("description"):
+        reduced = {**reduced, "description": given.description}
+    return OutputFormat("json_schema", reduced, at=given.at)

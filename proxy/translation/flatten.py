@@ -1,0 +1,163 @@
+"""Parts that neither OpenAI protocol can hold become text, and images leave assistant turns (mapping.md 4.2 to 4.6).
+
+Chat and Responses lack the same things, so the rules stand here once; what only one of them lacks is that
+writer's business.
+"""
+
+from typing import assert_never
+
+from proxy.canonical.jsontext import dumps
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import (
+    Audio,
+    Call,
+    Document,
+    HostedCall,
+    Image,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Result,
+    SearchResult,
+    Text,
+    Turn,
+)
+from proxy.canonical.request import Request
+
+ERROR_MARK = "[tool error] "
+TEXT_TYPES = frozenset({"application/json", "application/xml", "application/x-yaml", "application/javascript"})
+
+
+def is_text_type(media_type: str | None) -> bool:
+    """Whether bytes of this media type are plain text that a model can read as such."""
+    return media_type is not None and (media_type.startswith("text/") or media_type in TEXT_TYPES)
+
+
+def move_assistant_images(request: Request, losses: LossReport) -> None:
+    """No protocol takes an image or a file in an assistant turn: it goes to the next user turn, with a label."""
+    turns: list[Turn] = []
+    carried: list[Part] = []
+    for turn in request.turns:
+        if turn.role == "assistant":
+            turn, images = _split_images(turn, losses)
+            turns.append(turn)
+            carried += images
+            continue
+        if carried and turn.role == "user":
+            results = [part for part in turn.parts if type(part) is Result]
+            others = [part for part in turn.parts if type(part) is not Result]
+            turn = Turn("user", [*results, *carried, *others], turn.name, turn.extra, turn.at)
+            carried = []
+        turns.append(turn)
+    if carried:
+        turns.append(Turn("user", carried, at=turns[-1].at))
+    request.turns = turns
+
+
+def _split_images(turn: Turn, losses: LossReport) -> tuple[Turn, list[Part]]:
+    images: list[Part] = []
+    for part in turn.parts:
+        if isinstance(part, Image | Document):
+            losses.approx(Rule.CONTENT, part.at)
+            images += [Text("The assistant's earlier answer held this:"), part]
+    if not images:
+        return turn, images
+    rest: list[Part] = [part for part in turn.parts if not isinstance(part, Image | Document)]
+    return Turn(turn.role, rest, turn.name, turn.extra, turn.at), images
+
+
+def flatten(request: Request, losses: LossReport) -> None:
+    """Make every part one that Chat and Responses both know, in place."""
+    for turn in request.turns:
+        if turn.role != "assistant":
+            turn.parts = _flat_parts(turn.parts, losses)
+
+
+def _flat_parts(parts: list[Part], losses: LossReport) -> list[Part]:
+    flat: list[Part] = []
+    for part in parts:
+        match part:
+            case Text() | Call() | Reasoning() | Refusal() | Audio() | HostedCall() | Opaque():
+                flat.append(part)
+            case Result():
+                _flatten_result(part, losses)
+                flat.append(part)
+            case Image():
+                if part.transformed:
+                    losses.drop(Rule.TRANSFORMATIONS, part.at)
+                flat.append(part)
+            case Document():
+                flat += _flat_document(part, losses)
+            case SearchResult():
+                losses.approx(Rule.SEARCH_RESULT, part.at)
+                flat.append(search_result_text(part))
+            case _:
+                assert_never(part)
+    return flat
+
+
+def _flatten_result(result: Result, losses: LossReport) -> None:
+    parts: list[Part] = []
+    for part in _flat_parts(result.parts, losses):
+        if isinstance(part, Opaque):
+            losses.approx(_opaque_rule(part), part.at)
+            parts.append(Text(_opaque_text(part)))
+        else:
+            parts.append(part)
+    if result.is_error:
+        losses.approx(Rule.IS_ERROR, result.at)
+        parts = _marked_as_error(parts)
+    result.parts = parts
+
+
+def _opaque_rule(part: Opaque) -> Rule:
+    return Rule.TOOL_REFERENCE if part.type == "tool_reference" else Rule.BROWSER_STATE
+
+
+def _opaque_text(part: Opaque) -> str:
+    """A reference to a tool as the tool's name, anything else as JSON."""
+    name = part.native.get("tool_name")
+    if part.type == "tool_reference" and isinstance(name, str):
+        return name
+    return dumps(part.native).decode()
+
+
+def _marked_as_error(parts: list[Part]) -> list[Part]:
+    """An error flag that the model never sees is none, so it becomes the first words of the result."""
+    for index, part in enumerate(parts):
+        if isinstance(part, Text):
+            if part.text.lower().startswith("error"):
+                return parts
+            marked = Text(ERROR_MARK + part.text, cache=part.cache)
+            return [*parts[:index], marked, *parts[index + 1 :]]
+    return [Text(ERROR_MARK.strip()), *parts]
+
+
+def _flat_document(part: Document, losses: LossReport) -> list[Part]:
+    if part.cite:
+        losses.drop(Rule.CITE_REQUEST, part.at)
+    source = part.source
+    if part.content is not None:
+        losses.approx(Rule.TEXT_DOC, part.at)
+        return [Text(_document_header(part)), *_flat_parts(part.content, losses)]
+    if source is not None and source.kind == "text":
+        losses.approx(Rule.TEXT_DOC, part.at)
+        return [Text(f"{_document_header(part)}\n{source.data}", cache=part.cache)]
+    if part.context:
+        losses.approx(Rule.CONTEXT, part.at)
+        return [Text(f"Context of the next document: {part.context}"), part]
+    return [part]
+
+
+def _document_header(part: Document) -> str:
+    lines = [f"Document: {part.title}" if part.title else "Document:"]
+    if part.context:
+        lines.append(f"Context: {part.context}")
+    return "\n".join(lines)
+
+
+def search_result_text(part: SearchResult) -> Text:
+    """A search result as plain lines."""
+    body = "\n".join(text.text for text in part.content)
+    return Text(f"Source: {part.title} ({part.source})\n{body}", cache=part.cache)

@@ -1,0 +1,196 @@
+"""Messages streams have one open block at a time; other protocols interleave (mapping.md 13.5).
+
+This stage stands before the Messages writer. The oldest open part is current and streams through; the others wait in
+queues of their own. A current part that is complete makes room as soon as another has something to say: text and
+thinking always, a call once its arguments are a whole JSON value.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from proxy.canonical.events import (
+    Cite,
+    Close,
+    Delta,
+    End,
+    Event,
+    Fail,
+    Finish,
+    Open,
+    Ping,
+    Start,
+    UsageUpdate,
+)
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import Call
+
+
+class JsonDepth:
+    """Tells whether pieces of text add up to one whole JSON object or array.
+
+    Pieces are only kept until somebody asks, since most calls never have to make room.
+    """
+
+    __slots__ = ("_complete", "_depth", "_escaped", "_in_string", "_unread")
+
+    def __init__(self) -> None:
+        self._unread: list[str] = []
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+        self._complete = False
+
+    def feed(self, text: str) -> None:
+        """Take the next piece."""
+        self._unread.append(text)
+
+    def complete(self) -> bool:
+        """Whether what came so far is a whole value."""
+        for text in self._unread:
+            self._read(text)
+        self._unread.clear()
+        return self._complete
+
+    def _read(self, text: str) -> None:
+        for character in text:
+            if self._escaped:
+                self._escaped = False
+            elif self._in_string:
+                if character == "\\":
+                    self._escaped = True
+                elif character == '"':
+                    self._in_string = False
+            elif character == '"':
+                self._in_string = True
+            elif character in "{[":
+                self._depth += 1
+            elif character in "}]":
+                self._depth -= 1
+                self._complete = self._depth == 0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A part that is not current: its opening and what came of it since."""
+
+    opened: Open
+    events: list[Event] = field(default_factory=list)
+    closed: bool = False
+
+
+class OneAtATime:
+    """`pass_on` takes events as they come and gives them in an order without overlaps; `k` is dense again."""
+
+    __slots__ = ("_current", "_depth", "_done", "_losses", "_next", "_renumbered", "_waiting")
+
+    def __init__(self, losses: LossReport) -> None:
+        self._losses = losses
+        self._current: int | None = None
+        self._depth: JsonDepth | None = None  # of the current part, while others wait and it is a call
+        self._waiting: dict[int, _Waiting] = {}
+        self._done: set[int] = set()  # closed early: their own Close is still to come
+        self._next = 0
+        self._renumbered: dict[int, int] = {}
+
+    def pass_on(self, events: Iterable[Event]) -> list[Event]:
+        """The events that may leave now."""
+        out: list[Event] = []
+        for event in events:
+            match event:
+                case Delta():
+                    self._delta(event, out)
+                case Open():
+                    self._open(event, out)
+                case Close():
+                    self._close(event, out)
+                case Cite():
+                    self._cite(event, out)
+                case Fail():
+                    self._waiting.clear()
+                    out.append(event)
+                case Start() | UsageUpdate() | Finish() | Ping() | End():
+                    out.append(event)
+                case _:
+                    assert_never(event)
+        return out
+
+    def _open(self, event: Open, out: list[Event]) -> None:
+        if self._current is None:
+            self._begin(event, out)
+            return
+        self._waiting[event.k] = _Waiting(event)
+        self._make_room(out)
+
+    def _begin(self, event: Open, out: list[Event]) -> None:
+        self._current = event.k
+        self._renumbered[event.k] = self._next
+        self._depth = JsonDepth() if isinstance(event.part, Call) else None
+        out.append(event if event.k == self._next else Open(self._next, event.part))
+        self._next += 1
+
+    def _delta(self, event: Delta, out: list[Event]) -> None:
+        if event.k == self._current:
+            if self._depth is not None:
+                self._depth.feed(event.text)
+            number = self._renumbered[event.k]
+            out.append(event if number == event.k else Delta(number, event.text, event.logprobs))
+            if self._waiting:
+                self._make_room(out)
+        elif event.k in self._waiting:
+            self._waiting[event.k].events.append(event)
+        elif event.text.strip():
+            self._losses.approx(Rule.LATE_ARGS, ("stream",))
+
+    def _cite(self, event: Cite, out: list[Event]) -> None:
+        if event.k == self._current:
+            out.append(Cite(self._renumbered[event.k], event.citation))
+        elif event.k in self._waiting:
+            self._waiting[event.k].events.append(event)
+        else:
+            # Blocks are not reopened for a citation that came late (mapping.md 4.7).
+            self._losses.approx(Rule.CITATIONS, ("stream",))
+
+    def _close(self, event: Close, out: list[Event]) -> None:
+        if event.k == self._current:
+            self._end_current(event, out)
+            self._take_turns(out)
+        elif event.k in self._waiting:
+            waiting = self._waiting[event.k]
+            waiting.events.append(event)
+            waiting.closed = True
+        else:
+            self._done.discard(event.k)
+
+    def _end_current(self, event: Close, out: list[Event]) -> None:
+        out.append(Close(self._renumbered[event.k], event.native))
+        self._current = None
+        self._depth = None
+
+    def _make_room(self, out: list[Event]) -> None:
+        """Close the current part early if it is complete and another waits."""
+        if self._current is None or (self._depth is not None and not self._depth.complete()):
+            return
+        self._done.add(self._current)
+        self._end_current(Close(self._current), out)
+        self._take_turns(out)
+
+    def _take_turns(self, out: list[Event]) -> None:
+        """Let the oldest waiting part become current, with all that it has to say; go on while parts complete."""
+        while self._waiting and self._current is None:
+            k = min(self._waiting)
+            waiting = self._waiting.pop(k)
+            self._begin(waiting.opened, out)
+            for event in waiting.events:
+                match event:
+                    case Delta():
+                        if self._depth is not None:
+                            self._depth.feed(event.text)
+                        out.append(Delta(self._renumbered[k], event.text, event.logprobs))
+                    case Cite():
+                        out.append(Cite(self._renumbered[k], event.citation))
+                    case Close():
+                        self._end_current(event, out)
+            if self._waiting and self._current is not None:
+                self._make_room(out)
+                return

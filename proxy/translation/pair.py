@@ -1,0 +1,259 @@
+"""One exchange between a client's protocol and a backend's, without any I/O: what the server holds.
+
+`peek` reads what routing needs, `prepare` makes the backend's request, `Prepared` turns what comes back into what the
+client reads. Within one protocol everything passes through (mapping.md P1).
+"""
+
+import re
+from dataclasses import dataclass
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
+from proxy.canonical.loss import Loss, LossReport, Rule
+from proxy.canonical.reply import Reply, ReplyContext
+from proxy.canonical.request import Request
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.stop import Stop
+from proxy.canonical.target import Target
+from proxy.canonical.usage import Usage
+from proxy.protocols.fields import as_object, flag, invalid, need_text
+from proxy.translation import prepare as preparing
+from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.streams import Folding, PassThrough, Translation, stream_of, undecodable
+
+PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
+
+
+@dataclass(slots=True)
+class Peek:
+    """What is known of a request before its target is."""
+
+    client: ClientProtocol
+    raw: bytes
+    wire: Wire
+    model: str
+    stream: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the exchange's policy says. `refused`: rules that are refused by name. `response_model`: `alias` shows the
+    client the name that it asked for. `always_stream`: the backend is asked to stream, whatever the client wants.
+    """
+
+    request_id: str = ""
+    strict: bool = False
+    refused: frozenset[Rule] = frozenset()
+    response_model: str = "upstream"
+    always_stream: bool = False
+
+
+def peek(client: ClientProtocol, raw: bytes) -> Peek:
+    """Parse the body as far as routing needs it. Raises `Rejected`, class INVALID."""
+    try:
+        parsed = loads(raw)
+    except NotJson as problem:
+        raise Rejected(_malformed(f"The request body is not valid JSON: {problem}")) from None
+    if type(parsed) is not dict:
+        raise Rejected(_malformed("The request body must be a JSON object."))
+    wire: Wire = parsed
+    model = need_text(wire, "model", ())
+    if not model:
+        invalid(("model",), "must not be empty.")
+    return Peek(client, raw, wire, model, flag(wire, "stream", ()) is True)
+
+
+def _malformed(message: str) -> Error:
+    return Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)
+
+
+def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
+    """The backend's request. Raises `Rejected`: a malformed field, or a loss that must be refused."""
+    losses = LossReport(PEOPLE_SAY[target.protocol], options.strict, options.refused)
+    override = seen.model if options.response_model == "alias" else None
+    if seen.client == target.protocol:
+        context = ReplyContext(options.request_id, seen.model, model_override=override)
+        return Prepared(seen.client, target, _renamed(seen, target.model), seen.stream, seen.stream, context, losses)
+    request = preparing.read(seen.client, seen.wire, seen.raw, losses)
+    stream = request.stream
+    written = preparing.write(
+        request,
+        seen.client,
+        target,
+        losses,
+        request_id=options.request_id,
+        always_stream=options.always_stream,
+    )
+    written.context.model_override = override
+    return Prepared(
+        seen.client,
+        target,
+        written.body,
+        stream,
+        written.stream,
+        written.context,
+        losses,
+        written.spelling,
+        written.prewarm,
+    )
+
+
+def read_request(seen: Peek) -> Request:
+    """The canonical request alone, for counting. Raises `Rejected`."""
+    return preparing.read(seen.client, seen.wire, seen.raw, LossReport())
+
+
+def _renamed(seen: Peek, model: str) -> bytes:
+    """The client's own bytes, with the model's name replaced where it stands."""
+    if model == seen.model:
+        return seen.raw
+    named = re.compile(rb'("model"\s*:\s*)' + re.escape(dumps(seen.model)))
+    if len(named.findall(seen.raw)) == 1:
+        return named.sub(lambda match: match[1] + dumps(model), seen.raw)
+    wire = as_object(loads_exact(seen.raw), ())
+    wire["model"] = model
+    return dumps(wire)
+
+
+class Prepared:
+    """A request ready to be sent, and the way back.
+
+    `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
+    `immediate()` and the backend need not be asked.
+    """
+
+    __slots__ = (
+        "_dialect",
+        "_reply_losses",
+        "_request_losses",
+        "_spelling",
+        "backend",
+        "body",
+        "client",
+        "context",
+        "prewarm",
+        "same_protocol",
+        "stop",
+        "stream",
+        "upstream_stream",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        client: ClientProtocol,
+        target: Target,
+        body: bytes,
+        stream: bool,
+        upstream_stream: bool,
+        context: ReplyContext,
+        losses: LossReport,
+        spelling: Spelling | None = None,
+        prewarm: bool = False,
+    ) -> None:
+        self.client = client
+        self.backend: BackendProtocol = target.protocol
+        self.same_protocol = spelling is None
+        self.body = body
+        self.stream = stream
+        self.upstream_stream = upstream_stream
+        self.context = context
+        self.prewarm = prewarm
+        self.usage: Usage | None = None
+        self.stop: str | None = None
+        self._dialect = target.dialect
+        self._spelling = spelling or Spelling()
+        self._request_losses = losses
+        # What a reply loses is told, never refused: the answer has been paid for.
+        self._reply_losses = LossReport(losses.backend)
+
+    @property
+    def losses(self) -> list[Loss]:
+        """All losses so far, of the request and of the reply."""
+        return self._request_losses.losses + self._reply_losses.losses
+
+    def reply(self, raw: bytes) -> bytes:
+        """The client's whole reply for the backend's. Raises `Rejected`."""
+        if self.same_protocol:
+            return self._passed_reply(raw)
+        return self._write(self._read(raw))
+
+    def streamed(self, raw: bytes) -> bytes:
+        """The client's whole stream for a backend that answered whole. Raises `Rejected`."""
+        reply = self._read(raw)
+        self._note(reply)
+        return stream_of(reply, self.client, self.context)
+
+    def immediate(self) -> bytes:
+        """The answer to a request that only warms a cache, where the backend has no such thing (mapping.md 7.1)."""
+        reply = Reply(id="", model=self.context.model, stop=Stop("length"), usage=Usage())
+        return stream_of(reply, self.client, self.context) if self.stream else self._write(reply)
+
+    def translation(self) -> Translation | PassThrough:
+        """The stream on its way to a client that streams."""
+        if self.same_protocol:
+            return PassThrough(self.backend, self.context, self.context.model_override)
+        return Translation(self.client, self.backend, self.context, self._spelling, self._dialect, self._reply_losses)
+
+    def folding(self) -> Folding:
+        """The stream on its way to a client that waits for the whole."""
+        return Folding(self.backend, self._spelling, self._dialect, self._reply_losses)
+
+    def folded(self, folding: Folding) -> bytes:
+        """The client's whole reply of a stream that has ended. Raises `Rejected`."""
+        return self._write(folding.end())
+
+    def _read(self, raw: bytes) -> Reply:
+        return BACKENDS[self.backend].read_reply(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
+
+    def _write(self, reply: Reply) -> bytes:
+        self._note(reply)
+        return CLIENTS[self.client].write_reply(reply, self.context)
+
+    def _note(self, reply: Reply) -> None:
+        self.usage, self.stop = reply.usage, reply.stop.kind
+
+    def _passed_reply(self, raw: bytes) -> bytes:
+        wire = parse_reply(raw)
+        if _is_error(wire):
+            # A status of 200 around an error: the reader knows its class and raises.
+            self._read(raw)
+        override = self.context.model_override
+        if override is None or "model" not in wire:
+            return raw
+        wire["model"] = override
+        return dumps(wire)
+
+
+def _is_error(wire: Wire) -> bool:
+    if wire.get("type") == "error":
+        return True
+    return bool(wire.get("error")) and not any(name in wire for name in ("choices", "output", "content"))
+
+
+def parse_reply(raw: bytes) -> Wire:
+    """The JSON object of a backend's answer. Raises `Rejected`, class BAD_GATEWAY."""
+    if not raw.strip():
+        raise Rejected(undecodable("answered with an empty body"))
+    try:
+        wire = loads(raw)
+    except NotJson:
+        raise Rejected(undecodable("gave a non-JSON answer")) from None
+    if type(wire) is not dict:
+        raise Rejected(undecodable("gave an answer that is not a JSON object"))
+    return wire
+
+
+def read_backend_error(backend: BackendProtocol, status: int, body: bytes) -> Error:
+    """What a backend's error answer says, whatever its shape."""
+    try:
+        wire = loads(body) if body.strip() else None
+    except NotJson:
+        wire = None
+    return BACKENDS[backend].read_error(status, wire, body.decode("utf-8", "replace"))
+
+
+def write_client_error(client: ClientProtocol, error: Error, request_id: str) -> tuple[int, bytes]:
+    """(status, body) of an error in the client's protocol."""
+    status, wire = CLIENTS[client].write_error(error, request_id)
+    return status, dumps(wire)

@@ -1,0 +1,100 @@
+"""A client's request made ready for one target: read, arranged, fitted, re-spelled, written.
+
+The order of the steps matters: parts are flattened before results are paired, so that a result that the proxy
+makes up is not marked as the tool's error; names are spelled last, so that every rule before sees the client's names.
+"""
+
+from dataclasses import dataclass
+
+from proxy.canonical.errors import InexactNumber
+from proxy.canonical.jsontext import dumps, loads_exact
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.reply import ReplyContext
+from proxy.canonical.request import Request
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.target import Target
+from proxy.protocols.fields import as_object
+from proxy.translation import estimate, ids, tool_names
+from proxy.translation.arrange import arrange, drop_billing_header
+from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
+from proxy.translation.fit import fit
+from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.tools import fit_tools
+
+# Anthropic's SDKs refuse to wait for a whole answer above this many tokens, because of a 10-minute bound
+# (messages.md 17.1); toward such a backend the answer is streamed and put together here.
+WHOLE_REPLY_LIMIT = 21_333
+
+
+@dataclass(slots=True)
+class Written:
+    """A request as the backend gets it, and what the way back needs. `stream`: the backend is asked to stream."""
+
+    body: bytes
+    stream: bool
+    context: ReplyContext
+    spelling: Spelling
+    prewarm: bool
+
+
+def read(client: ClientProtocol, wire: Wire, raw: bytes, losses: LossReport) -> Request:
+    """The canonical request. Raises `Rejected` that names the field."""
+    codec = CLIENTS[client]
+    kept = len(losses.losses)
+    try:
+        return codec.read_request(wire, losses)
+    except InexactNumber:
+        del losses.losses[kept:]
+        return codec.read_request(as_object(loads_exact(raw), ()), losses)
+
+
+def write(
+    request: Request,
+    client: ClientProtocol,
+    target: Target,
+    losses: LossReport,
+    *,
+    request_id: str = "",
+    always_stream: bool = False,
+) -> Written:
+    """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
+    context = _context(request, client, request_id)
+    spelling = prepare(request, client, target, losses)
+    limit = request.limits.max_output or 0
+    request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
+    prewarm = request.limits.prewarm
+    if prewarm:
+        losses.approx(Rule.PREWARM, request.limits.max_output_at)
+    body = dumps(BACKENDS[target.protocol].write_request(request, target, losses))
+    return Written(body, request.stream, context, spelling, prewarm)
+
+
+def prepare(request: Request, client: ClientProtocol, target: Target, losses: LossReport) -> Spelling:
+    """Everything between reading and writing, in place; gives the way back for names and ids."""
+    if target.dialect.family != "anthropic":
+        drop_billing_header(request)
+    move_assistant_images(request, losses)
+    if target.protocol != "messages":
+        flatten(request, losses)
+    backend_ids = ids.BackendIds(target)
+    arrange(request, backend_ids, losses)
+    fit_tools(request, target, losses)
+    fit(request, target, losses)
+    names = tool_names.respell(request)
+    return Spelling(names, backend_ids.restored, ids.for_client(client), ids.mint)
+
+
+def _context(request: Request, client: ClientProtocol, request_id: str) -> ReplyContext:
+    estimated = 0
+    if client == "messages" and request.stream:
+        estimated = estimate.tokens(request)
+    return ReplyContext(
+        request_id=request_id,
+        model=request.model,
+        include_usage=request.include_usage,
+        legacy_functions=request.legacy_functions,
+        show_reasoning=request.reasoning.show,
+        summary_requested=request.reasoning.summary is not None,
+        echo=request.echo or {},
+        estimated_prompt=estimated,
+    )

@@ -1,0 +1,129 @@
+"""What each model accepts, by the longest prefix of its name (mapping.md 18).
+
+A model that no row knows is treated as the vendor's newest careful default: nothing is sent that could be refused.
+"""
+
+from dataclasses import replace
+
+from proxy.canonical.request import Effort
+from proxy.canonical.target import ModelProfile
+
+K = 1000
+_LOW_HIGH: tuple[Effort, ...] = ("low", "medium", "high")
+_LOW_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
+_ALL: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
+
+UNKNOWN = ModelProfile()
+UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False, forced_thinking=True, bound=True)
+
+_FIVE = ModelProfile(
+    "claude-5",
+    max_output=128 * K,
+    efforts=_ALL,
+    thinking=("adaptive",),
+    thinking_default=True,
+    sampling=False,
+    prefill=False,
+)
+_BUDGET = ModelProfile(
+    "claude-4-5",
+    max_output=64 * K,
+    thinking=("budget",),
+    sampling_xor=True,
+    forced_thinking=False,
+)
+_FOUR_SIX = replace(
+    _BUDGET,
+    name="claude-4-6",
+    max_output=128 * K,
+    efforts=_LOW_MAX,
+    thinking=("adaptive", "budget"),
+    prefill=False,
+)
+_ALWAYS_ON = replace(_FIVE, thinking_off=False, mid_system=True)
+_OPUS_4_7 = replace(_FIVE, name="claude-opus-4-7", thinking_default=False)
+_NEWEST = replace(_ALWAYS_ON, forced=False, bound=True, narrates_in_thinking=True)
+_OLD = ModelProfile("claude-3", max_output=4096, structured=False)
+
+CLAUDE: dict[str, ModelProfile] = {
+    "claude-fable-5": _ALWAYS_ON,
+    "claude-mythos-5": _ALWAYS_ON,
+    "claude-fable-5-1": _NEWEST,
+    "claude-fable-5-2": _NEWEST,
+    "claude-mythos-5-1": replace(_NEWEST, bound=False, narrates_in_thinking=False),
+    "claude-mythos-5-2": replace(_NEWEST, narrates_in_thinking=False),
+    "claude-opus-5-5": _NEWEST,
+    "claude-opus-5": replace(_FIVE, mid_system=True, max_effort_without_thinking="high"),
+    "claude-sonnet-5-5": replace(
+        _NEWEST,
+        thinking=("adaptive", "between_tools"),
+        thinking_off=True,
+        max_effort_without_thinking="high",
+        mid_system=False,
+    ),
+    "claude-sonnet-5": _FIVE,
+    "claude-haiku-5-5": replace(_FIVE, forced=False, bound=True, max_effort_without_thinking="high"),
+    "claude-opus-4-8": replace(_OPUS_4_7, name="claude-opus-4-8", mid_system=True),
+    "claude-opus-4-7": _OPUS_4_7,
+    "claude-opus-4-6": _FOUR_SIX,
+    "claude-sonnet-4-6": _FOUR_SIX,
+    "claude-mythos-preview": replace(
+        _FIVE, efforts=_LOW_MAX, thinking=("adaptive", "budget"), forced=False, thinking_off=False
+    ),
+    "claude-opus-4-5": replace(_BUDGET, name="claude-opus-4-5"),
+    "claude-sonnet-4-5": _BUDGET,
+    "claude-haiku-4-5": _BUDGET,
+    "claude-opus-4": replace(_BUDGET, max_output=32 * K, sampling_xor=False, structured=False),
+    "claude-opus-4-1": replace(_BUDGET, max_output=32 * K, structured=False),
+    "claude-sonnet-4": replace(_BUDGET, sampling_xor=False, structured=False),
+    "claude-3-7-sonnet": replace(_BUDGET, sampling_xor=False, structured=False),
+    "claude-3-5-": replace(_OLD, max_output=8192),
+    "claude-3-": _OLD,
+    "claude-": UNKNOWN_CLAUDE,
+}
+
+_REASONING = ModelProfile("openai-reasoning", sampling=False, stop=False, thinking_default=True)
+_SWITCHABLE = replace(_REASONING, sampling=True, sampling_without_effort=True)
+_GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False)
+
+OPENAI: dict[str, ModelProfile] = {
+    "o1": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
+    "o3": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
+    "o4": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
+    "gpt-5": replace(_REASONING, efforts=("minimal", *_LOW_HIGH), thinking_off=False),
+    "gpt-5-pro": replace(_REASONING, efforts=("high",), thinking_off=False, functions_with_reasoning=False),
+    "gpt-5.1": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH), thinking_default=False),
+    "gpt-5.2": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
+    "gpt-5.3": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
+    "gpt-5.3-chat": replace(_REASONING, efforts=("medium",), thinking_off=False),
+    "gpt-5.4": replace(
+        _SWITCHABLE,
+        efforts=("none", *_LOW_HIGH, "xhigh"),
+        thinking_default=False,
+        functions_with_reasoning=False,
+    ),
+    "gpt-5.5": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), functions_with_reasoning=False),
+    "gpt-5.6": _GPT_5_6,
+    "gpt-6": _GPT_5_6,
+    "gpt-6-astra": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
+    "gpt-6.1-sol": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
+    "gpt-4": UNKNOWN,
+}
+
+_TABLE = sorted({**CLAUDE, **OPENAI}.items(), key=lambda row: len(row[0]), reverse=True)
+
+
+def profile_of(model: str) -> ModelProfile:
+    """The profile of a model, from the longest prefix that fits its name.
+
+    Hosts put the vendor before the name (`anthropic/claude-…`, `us.anthropic.claude-…`): what precedes a
+    known family name is passed over.
+    """
+    name = model.rsplit("/", 1)[-1]
+    start = name.find("claude-")
+    if start > 0:
+        name = name[start:]
+    for prefix, profile in _TABLE:
+        if name.startswith(prefix):
+            return profile
+    return UNKNOWN

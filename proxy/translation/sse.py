@@ -1,0 +1,95 @@
+"""Server-sent events out of bytes that may be cut anywhere (mapping.md 13.1).
+
+Works on bytes: a character cut in two by the network is whole again before anything decodes it. The usual case, LF
+line ends and one `data:` line an event, is a find and a slice; everything else takes the slow road of one event.
+"""
+
+from typing import NamedTuple
+
+MAX_EVENT = 32 * 1024 * 1024  # bytes; images and carriers travel in one event
+
+
+class SseEvent(NamedTuple):
+    """`name` is the `event:` field ("" when absent); `payload` the joined `data:` lines."""
+
+    name: str
+    payload: bytes
+
+
+class EventTooLarge(ValueError):
+    """An event grew beyond `MAX_EVENT` bytes without an end."""
+
+
+class SseReader:
+    """`feed` chunks, take events; `end` gives a last event that lacks its blank line."""
+
+    __slots__ = ("_begun", "_carriage", "_pending", "_rest")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._begun = False
+        self._carriage = False  # line ends are CR or CRLF somewhere in this stream
+        self._pending = False  # the last chunk ended with CR, whose LF may still come
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """All events that are complete now. Raises `EventTooLarge`."""
+        if not self._begun and chunk:
+            chunk = self._skip_mark(chunk)
+        if self._carriage or b"\r" in chunk:
+            chunk = self._line_feeds(chunk)
+        text = self._rest + chunk if self._rest else chunk
+        blocks = text.split(b"\n\n")
+        self._rest = blocks.pop()
+        if len(self._rest) > MAX_EVENT:
+            raise EventTooLarge(f"an event of more than {MAX_EVENT} bytes")
+        events = []
+        for block in blocks:
+            event = _parse(block)
+            if event is not None:
+                events.append(event)
+        return events
+
+    def end(self) -> list[SseEvent]:
+        """The last event, if the stream ended without its blank line; the caller decides whether it is whole."""
+        block, self._rest = self._rest, b""
+        event = _parse(block)
+        return [] if event is None else [event]
+
+    def _skip_mark(self, chunk: bytes) -> bytes:
+        """Drop a byte-order mark at the very start; it may arrive in pieces."""
+        start = self._rest + chunk
+        self._rest = b""
+        mark = b"\xef\xbb\xbf"
+        if len(start) < len(mark) and mark.startswith(start):
+            self._rest = start
+            return b""
+        self._begun = True
+        return start.removeprefix(mark)
+
+    def _line_feeds(self, chunk: bytes) -> bytes:
+        """CRLF and CR as LF. A CR at the end counts at once; a LF that opens the next chunk then belongs to it."""
+        self._carriage = True
+        if self._pending and chunk.startswith(b"\n"):
+            chunk = chunk[1:]
+            self._pending = False
+        if chunk:
+            self._pending = chunk.endswith(b"\r")
+        return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _parse(block: bytes) -> SseEvent | None:
+    """One event of the lines between two blank ones; None when there is no data (comments, names alone)."""
+    if block.startswith(b"data:") and b"\n" not in block:
+        return SseEvent("", block[5:].strip())
+    name = ""
+    lines: list[bytes] = []
+    for line in block.split(b"\n"):
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            lines.append(value.removeprefix(b" "))
+        elif field == b"event":
+            name = value.strip().decode("utf-8", "replace")
+    if not lines:
+        return None
+    payload = b"\n".join(lines).strip()
+    return SseEvent(name, payload) if payload else None

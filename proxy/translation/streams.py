@@ -1,0 +1,346 @@
+"""One stream on its way from a backend to a client: bytes in, bytes out, no I/O (mapping.md 13).
+
+Three of one interface: `Translation` between protocols, `PassThrough` within one, `Folding` for a client that waits
+for the whole answer. All keep what the server must know before it commits to a status: whether the backend
+really started, and whether it failed.
+"""
+
+import re
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.events import Delta, Event, Fail, Finish, Ping, Start, UsageUpdate
+from proxy.canonical.fold import Fold, broken_stream, unfold
+from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.canonical.loss import LossReport
+from proxy.canonical.reply import Reply, ReplyContext
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.target import Dialect
+from proxy.canonical.usage import Usage
+from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.one_at_a_time import OneAtATime
+from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
+
+DONE = b"[DONE]"
+
+
+def undecodable(what: str) -> Error:
+    """The backend sent something that is not its protocol."""
+    return Error(ErrorClass.BAD_GATEWAY, f"The backend {what}.", reason=Reason.UPSTREAM_ERROR)
+
+
+def parse_event(event: SseEvent) -> Wire | Error:
+    """The JSON object of an event, or what is wrong with it."""
+    try:
+        wire = loads(event.payload)
+    except NotJson:
+        return undecodable("sent an event that is not JSON")
+    if type(wire) is not dict:
+        return undecodable("sent an event that is not a JSON object")
+    return wire
+
+
+class _Reading:
+    """The backend's side of a stream: SSE bytes to canonical events in `batch`."""
+
+    __slots__ = ("_reader", "_sse", "batch", "failed", "finished", "started", "stop", "usage")
+
+    def __init__(self, backend: BackendProtocol, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
+        self.batch: list[Event] = []
+        self.started = False
+        self.failed: Error | None = None
+        self.finished = False
+        self.usage: Usage | None = None
+        self.stop: str | None = None
+        self._sse = SseReader()
+        self._reader = BACKENDS[backend].stream_reader(self.batch.append, spelling, dialect, losses)
+
+    def feed(self, chunk: bytes) -> list[Event]:
+        """The events that this chunk completes."""
+        try:
+            for event in self._sse.feed(chunk):
+                self._take(event)
+        except EventTooLarge:
+            self._fail(undecodable("sent an event that is too large"))
+        return self._flush()
+
+    def end(self) -> list[Event]:
+        """The events of the end of input."""
+        if not self.closed:
+            for event in self._sse.end():
+                # A last event without its blank line counts only when it is whole (mapping.md 13.1).
+                if event.payload == DONE or not isinstance(parse_event(event), Error):
+                    self._take(event)
+            if not self.closed:
+                self._reader.end()
+        return self._flush()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing of what may still come matters."""
+        return self.finished or self.failed is not None
+
+    def _take(self, event: SseEvent) -> None:
+        if event.payload == DONE:
+            self._reader.done()
+            return
+        wire = parse_event(event)
+        if isinstance(wire, Error):
+            self._fail(wire)
+        else:
+            self._reader.feed(wire, event.name)
+
+    def _fail(self, error: Error) -> None:
+        self.batch.append(Fail(error))
+
+    def _flush(self) -> list[Event]:
+        """The batch, cut behind the event that ends the stream."""
+        if self.closed:
+            self.batch.clear()
+            return []
+        events = self.batch[:]
+        self.batch.clear()
+        for index, event in enumerate(events):
+            if type(event) is Delta:
+                continue
+            match event:
+                case Start():
+                    self.started = True
+                    self.usage = event.usage or self.usage
+                case UsageUpdate():
+                    self.usage = event.usage
+                case Finish():
+                    self.finished = True
+                    self.stop = event.stop.kind
+                case Fail():
+                    self.failed = event.error
+                    return events[: index + 1]
+                case _:
+                    pass
+        return events
+
+
+class Translation:
+    """A stream between two protocols."""
+
+    __slots__ = ("_one_at_a_time", "_reading", "_writer", "context")
+
+    def __init__(
+        self,
+        client: ClientProtocol,
+        backend: BackendProtocol,
+        context: ReplyContext,
+        spelling: Spelling,
+        dialect: Dialect,
+        losses: LossReport,
+    ) -> None:
+        self.context = context
+        self._reading = _Reading(backend, spelling, dialect, losses)
+        self._writer = CLIENTS[client].stream_writer(context)
+        self._one_at_a_time = OneAtATime(losses) if client == "messages" else None
+
+    @property
+    def started(self) -> bool:
+        """Whether the backend's answer has begun."""
+        return self._reading.started
+
+    @property
+    def failed(self) -> Error | None:
+        """The error that ended the stream."""
+        return self._reading.failed
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer is complete."""
+        return self._reading.finished
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last usage that the backend told."""
+        return self._reading.usage
+
+    @property
+    def stop(self) -> str | None:
+        """Why the answer ended, in canonical words."""
+        return self._reading.stop
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The client's bytes for the backend's."""
+        return self._write(self._reading.feed(chunk))
+
+    def end(self) -> bytes:
+        """The client's bytes when the backend's input has ended; an error event if it ended too early."""
+        return self._write(self._reading.end())
+
+    def fail(self, error: Error) -> bytes:
+        """The client's bytes when the proxy itself gives up; nothing if the stream is over already."""
+        if self._reading.closed:
+            return b""
+        self._reading.failed = error
+        return self._write([Fail(error)])
+
+    def ping(self) -> bytes:
+        """A heartbeat in the client's dialect."""
+        return self._writer.write((Ping(),))
+
+    def _write(self, events: list[Event]) -> bytes:
+        if self._one_at_a_time is not None:
+            events = self._one_at_a_time.pass_on(events)
+        return self._writer.write(events)
+
+
+class Folding:
+    """A streaming backend for a client that waits for the whole answer (mapping.md 14.1)."""
+
+    __slots__ = ("_fold", "_reading")
+
+    def __init__(self, backend: BackendProtocol, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
+        self._fold = Fold()
+        self._reading = _Reading(backend, spelling, dialect, losses)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the backend's next bytes."""
+        for event in self._reading.feed(chunk):
+            self._fold.emit(event)
+
+    def end(self) -> Reply:
+        """The reply, once the input has ended. Raises `Rejected`: a part of an answer is not an answer."""
+        for event in self._reading.end():
+            self._fold.emit(event)
+        if self._fold.error is not None:
+            raise Rejected(self._fold.error)
+        if not self._fold.finished:
+            raise Rejected(broken_stream())
+        return self._fold.reply()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the answer is complete or has failed."""
+        return self._reading.closed
+
+
+def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext) -> bytes:
+    """A whole reply as the client's stream (mapping.md 14.2)."""
+    return CLIENTS[client].stream_writer(context).write(unfold(reply))
+
+
+_FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
+_TYPE = re.compile(rb'"type"\s*:\s*"([a-z_.]+)"')
+_TERMINAL = {
+    "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
+    "messages": frozenset({b"message_stop"}),
+}
+
+
+class PassThrough:
+    """A stream within one protocol: the bytes stay untouched, a cut stream stays visibly cut (mapping.md 13.6).
+
+    `override` is the model name that replaces the backend's in every event, or None.
+    """
+
+    __slots__ = (
+        "_client",
+        "_context",
+        "_last",
+        "_override",
+        "_sse",
+        "failed",
+        "finished",
+        "started",
+        "stop",
+        "usage",
+    )
+
+    def __init__(self, client: BackendProtocol, context: ReplyContext, override: str | None) -> None:
+        self._client = client
+        self._context = context
+        self._override = override
+        self._sse = SseReader()
+        self._last = b""
+        self.started = False
+        self.finished = False
+        self.failed: Error | None = None
+        self.usage: Usage | None = None
+        self.stop: str | None = None
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The chunk, once the first event has shown that the backend really answers."""
+        try:
+            events = self._sse.feed(chunk)
+        except EventTooLarge:
+            return self.fail(undecodable("sent an event that is too large"))
+        for event in events:
+            self._look(event)
+        if self._override is None:
+            return chunk
+        return b"".join(self._renamed(event) for event in events)
+
+    def end(self) -> bytes:
+        """Nothing if the stream ended as it should, else an error event."""
+        rest = self._sse.end()
+        for event in rest:
+            self._look(event)
+        if self.finished or self.failed is not None:
+            # The backend's last event may lack its blank line, which the SDKs need.
+            return b"\n\n" if rest and self._override is None else b"".join(map(self._renamed, rest))
+        return (b"\n\n" if rest else b"") + self.fail(broken_stream())
+
+    def fail(self, error: Error) -> bytes:
+        """The client's error event."""
+        if self.finished or self.failed is not None:
+            return b""
+        self.failed = error
+        return CLIENTS[self._client].stream_writer(self._context).write([Fail(error)])
+
+    def ping(self) -> bytes:
+        """A heartbeat in the client's dialect."""
+        return CLIENTS[self._client].stream_writer(self._context).write([Ping()])
+
+    def _look(self, event: SseEvent) -> None:
+        payload = event.payload
+        if not self.started:
+            self._look_at_first(event)
+        elif self._client == "chat":
+            if payload == DONE or _FINISH_REASON.search(payload):
+                self.finished = True
+            elif b'"error"' in payload:
+                self._look_for_error(event)
+        else:
+            match = _TYPE.search(payload)
+            kind = match[1] if match else event.name.encode()
+            if kind in _TERMINAL[self._client]:
+                self.finished = True
+            elif kind == b"error" or event.name == "error":
+                self._look_for_error(event)
+
+    def _look_at_first(self, event: SseEvent) -> None:
+        """The first event decides about the status, so it alone is read in full."""
+        self._look_for_error(event)
+        self.started = self.failed is None
+        if self._client == "chat" and (event.payload == DONE or _FINISH_REASON.search(event.payload)):
+            self.finished = True
+
+    def _look_for_error(self, event: SseEvent) -> None:
+        if event.payload == DONE:
+            return
+        wire = parse_event(event)
+        if isinstance(wire, Error):
+            self.failed = wire
+            return
+        found: list[Event] = []
+        reader = BACKENDS[self._client].stream_reader(found.append, Spelling(), Dialect(), LossReport())
+        reader.feed(wire, event.name)
+        for read in found:
+            if isinstance(read, Fail):
+                self.failed = read.error
+
+    def _renamed(self, event: SseEvent) -> bytes:
+        wire = None if event.payload == DONE else parse_event(event)
+        if isinstance(wire, dict):
+            for holder in (wire, wire.get("message"), wire.get("response")):
+                if isinstance(holder, dict) and "model" in holder:
+                    holder["model"] = self._override
+            payload = dumps(wire)
+        else:
+            payload = event.payload
+        head = f"event: {event.name}\n".encode() if event.name else b""
+        return head + b"data: " + payload + b"\n\n"

@@ -1,0 +1,110 @@
+"""Tool names that each side accepts, through one table a request (mapping.md 3.3).
+
+Only names over the limit or with characters outside the common set are changed, since the model reads them; a changed
+name carries a hash of the whole, so distinct tools stay distinct.
+"""
+
+import hashlib
+import re
+
+from proxy.canonical.parts import Call, CallKind
+from proxy.canonical.request import Request
+from proxy.canonical.spelling import ToolName
+from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, ToolRef, TypedTool
+
+LIMIT = 64  # the only length that all servers of all three protocols accept
+_HASH = 10
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def joined(name: str, namespace: str | None) -> str:
+    """A namespaced tool's name for protocols without namespaces."""
+    return f"{namespace}__{name}" if namespace else name
+
+
+def spell(name: str, salt: int = 0) -> str:
+    """The name itself when it is acceptable, else a readable stem and a hash. At most `LIMIT` characters."""
+    clean = _UNSAFE.sub("_", name)
+    if clean == name and 0 < len(name) <= LIMIT and not salt:
+        return name
+    seed = f"{name}\n{salt}" if salt else name
+    digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:_HASH]
+    return f"{clean[: LIMIT - _HASH - 1]}_{digest}"
+
+
+class ToolNames:
+    """The names of one request: the client's (name, namespace) to the backend's and back."""
+
+    __slots__ = ("_spelled", "_taken", "original")
+
+    def __init__(self) -> None:
+        self._spelled: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self.original: dict[str, ToolName] = {}
+
+    def declare(self, tool: FunctionTool | CustomTool | TypedTool) -> str:
+        """The backend's name of a declared tool."""
+        if isinstance(tool, TypedTool):
+            known = ToolName(tool.name, None, "typed", tool.kind)
+        else:
+            kind: CallKind = "custom" if isinstance(tool, CustomTool) else "function"
+            known = ToolName(tool.name, tool.namespace, kind)
+        whole = joined(known.name, known.namespace)
+        spelled = self._choose(whole)
+        self.original.setdefault(spelled, known)
+        return spelled
+
+    def mention(self, name: str, namespace: str | None) -> str:
+        """The backend's name of a tool that the history or a tool choice mentions, declared or not."""
+        whole = joined(name, namespace)
+        spelled = self._spelled.get(whole)
+        if spelled is None:
+            spelled = self._choose(whole)
+            if spelled != name:
+                self.original.setdefault(spelled, ToolName(name, namespace))
+        return spelled
+
+    def _choose(self, whole: str) -> str:
+        known = self._spelled.get(whole)
+        if known is not None:
+            return known
+        salt = 0
+        spelled = spell(whole)
+        while spelled in self._taken:
+            salt += 1
+            spelled = spell(whole, salt)
+        self._taken.add(spelled)
+        self._spelled[whole] = spelled
+        return spelled
+
+
+def respell(request: Request) -> dict[str, ToolName]:
+    """Rewrite every tool name of the request for the backend; gives the way back, changed names only."""
+    names = ToolNames()
+    for tool in request.tools:
+        if isinstance(tool, HostedTool):
+            continue
+        tool.name = names.declare(tool)
+        if not isinstance(tool, TypedTool):
+            tool.namespace = None
+    policy = request.tool_policy
+    if policy.named is not None:
+        policy.named = _mention(names, policy.named)
+    if policy.allowed is not None:
+        policy.allowed = [_mention(names, ref) for ref in policy.allowed]
+    for turn in request.turns:
+        for part in turn.parts:
+            if type(part) is Call:
+                part.name = names.mention(part.name, part.namespace)
+                part.namespace = None
+    return {
+        spelled: known
+        for spelled, known in names.original.items()
+        if spelled != known.name or known.namespace or known.kind != "function"
+    }
+
+
+def _mention(names: ToolNames, ref: ToolRef) -> ToolRef:
+    if ref.kind not in ("function", "custom"):
+        return ref
+    return ToolRef(ref.kind, names.mention(ref.name, ref.namespace))
