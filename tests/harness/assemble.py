@@ -124,7 +124,7 @@ def _assemble_responses(events: list[Json]) -> Json:
             finished[event["output_index"]] = event["item"]
         elif event.get("type") in TERMINAL_EVENTS:
             response = deepcopy(event["response"])
-    response["output"] = response["output"] or [finished[index] for index in sorted(finished)]
+    response["output"] = response.get("output") or [finished[index] for index in sorted(finished)]
     return response
 
 
