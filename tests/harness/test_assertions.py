@@ -6,9 +6,10 @@ import pytest
 
 from tests.harness.assertions import problems
 from tests.harness.capture import Capture
+from tests.harness.model_replies import render
 from tests.harness.paths import find
-from tests.harness.samples import STREAMS, render
-from tests.harness.wire import Json, Protocol
+from tests.harness.samples import sample_events, sample_stream
+from tests.harness.wire import PROTOCOLS, Json, Protocol
 
 TREE = {
     "messages": [
@@ -145,7 +146,7 @@ ON_REPLY: list[tuple[Json, Json]] = [
 ON_REPLY_OF: dict[Protocol, list[tuple[Json, Json]]] = {
     "chat": [
         ({"op": "stop", "value": "tool_calls"}, {"op": "stop", "value": "stop"}),
-        ({"op": "usage", "value": {"prompt_tokens": 9}}, {"op": "usage", "value": {"prompt_tokens": 8}}),
+        ({"op": "usage", "value": {"prompt_tokens": 12}}, {"op": "usage", "value": {"prompt_tokens": 8}}),
         ({"path": "$done", "op": "equals", "value": True}, {"op": "no_empty_choices"}),
         (
             {"path": "final.choices[0].message.tool_calls[1].id", "op": "equals", "value": "call_1"},
@@ -154,7 +155,7 @@ ON_REPLY_OF: dict[Protocol, list[tuple[Json, Json]]] = {
     ],
     "messages": [
         ({"op": "stop", "value": "tool_use"}, {"op": "stop", "value": "end_turn"}),
-        ({"op": "usage", "value": {"output_tokens": 5}}, {"op": "usage", "value": {"output_tokens": 0}}),
+        ({"op": "usage", "value": {"output_tokens": 7}}, {"op": "usage", "value": {"output_tokens": 0}}),
         (
             {"op": "event_order", "value": ["message_start", "content_block_stop", "message_stop"]},
             {"op": "event_order", "value": ["message_stop", "message_start"]},
@@ -163,7 +164,7 @@ ON_REPLY_OF: dict[Protocol, list[tuple[Json, Json]]] = {
     "responses": [
         ({"op": "stop", "value": "completed"}, {"op": "stop", "value": "incomplete:max_output_tokens"}),
         (
-            {"op": "usage", "value": {"output_tokens_details.reasoning_tokens": 2}},
+            {"op": "usage", "value": {"output_tokens_details.reasoning_tokens": 0}},
             {"op": "usage", "value": {"output_tokens_details.reasoning_tokens": 3}},
         ),
         (
@@ -176,7 +177,7 @@ ON_REPLY_OF: dict[Protocol, list[tuple[Json, Json]]] = {
 
 @pytest.mark.parametrize("protocol", ON_REPLY_OF)
 def test_operations_on_a_streamed_reply(protocol: Protocol) -> None:
-    raw = render(protocol, STREAMS[protocol]())
+    raw = sample_stream(protocol)
     seen = Capture(protocol, raw, status=200, streamed=True, other=_request({"x": 1}))
     for right, wrong in ON_REPLY + ON_REPLY_OF[protocol]:
         assert problems([right], seen) == []
@@ -217,9 +218,9 @@ def test_error_events(protocol: Protocol, event: Json) -> None:
     assert problems([{"op": "error"}, {"op": "stream_error", "value": {"forbid_stop": True}}], told) == []
 
 
-@pytest.mark.parametrize("protocol", STREAMS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_broken_stream_tells_its_error_by_breaking(protocol: Protocol) -> None:
-    events = STREAMS[protocol]()
+    events = sample_events(protocol)
     cut = Capture(protocol, render(protocol, events[:6]), status=200, streamed=True, broken=True)
     assert problems([{"op": "stream_error", "value": {"forbid_stop": True}}], cut) == []
     assert _found({"op": "error"}, cut)

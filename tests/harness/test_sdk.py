@@ -7,13 +7,14 @@ import pytest
 from tests.harness import sdk
 from tests.harness.assemble import assemble
 from tests.harness.digest import digest
-from tests.harness.samples import STREAMS, render
+from tests.harness.model_replies import render
+from tests.harness.samples import sample_events, sample_stream
 from tests.harness.wire import PROTOCOLS, Json, Protocol, read_events
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_stream_assembles_into_what_the_sdk_assembles(protocol: Protocol) -> None:
-    raw = render(protocol, STREAMS[protocol]())
+    raw = sample_stream(protocol)
     ours = digest(protocol, assemble(protocol, read_events(raw.decode()).events))
     theirs = digest(protocol, sdk.read_stream(protocol, raw))
     assert ours == theirs
@@ -24,13 +25,13 @@ def test_a_stream_assembles_into_what_the_sdk_assembles(protocol: Protocol) -> N
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_whole_reply_comes_back_as_it_was(protocol: Protocol) -> None:
-    reply = assemble(protocol, read_events(render(protocol, STREAMS[protocol]()).decode()).events)
+    reply = assemble(protocol, read_events(sample_stream(protocol).decode()).events)
     assert sdk.read_whole(protocol, json.dumps(reply).encode()) == reply
 
 
 def test_a_stream_without_its_end_has_no_stop_reason() -> None:
     """The helpers of Chat and Messages take what came for the whole, so a cut has to be told as an error."""
-    chat, messages, responses = (render(p, STREAMS[p]()[:7]) for p in ("chat", "messages", "responses"))
+    chat, messages, responses = (render(p, sample_events(p)[:7]) for p in ("chat", "messages", "responses"))
     assert sdk.read_stream("chat", chat)["choices"][0].get("finish_reason") is None
     assert sdk.read_stream("messages", messages).get("stop_reason") is None
     assert sdk.read_stream_error("responses", responses).name == "RuntimeError"
@@ -67,7 +68,7 @@ def test_the_server_may_forbid_the_retry() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_reply_is_no_error(protocol: Protocol) -> None:
-    raw = render(protocol, STREAMS[protocol]())
+    raw = sample_stream(protocol)
     with pytest.raises(AssertionError):
         sdk.read_stream_error(protocol, raw)
     with pytest.raises(AssertionError):
