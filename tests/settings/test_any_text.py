@@ -1,0 +1,56 @@
+"""Whatever is written in the file, the answer is settings or mistakes."""
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.settings import Settings, SettingsError
+from proxy.settings.document import read_yaml
+from proxy.settings.interpolation import interpolate
+from proxy.settings.loading import finish
+from proxy.settings.schema import ModelEntry, Section, SettingsFile, TimeoutsSection, UpstreamEntry
+
+WORDS = ["a", "*", "chat", "http://a", "http://[", "30s", "[::1]:1", "memory:", "${A}", "${", "off", "vllm", "base", ""]
+KEYS = [name for section in (SettingsFile, UpstreamEntry, ModelEntry, TimeoutsSection) for name in section.model_fields]
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(WORDS) | st.text()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS), inner))
+
+
+def of(section: type[Section]) -> st.SearchStrategy[dict[str, object]]:
+    """Mappings that have the section's keys, so that the odd values get past the first check."""
+    return st.fixed_dictionaries({}, optional=dict.fromkeys(section.model_fields, values))
+
+
+files = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(SettingsFile.model_fields, values),
+        "upstreams": st.lists(of(UpstreamEntry)) | values,
+        "models": st.lists(of(ModelEntry)) | values,
+        "timeouts": of(TimeoutsSection) | values,
+    },
+)
+
+
+def read(text: str) -> Settings | list[str]:
+    document = read_yaml("any.yaml", text)
+    interpolate(document, {"A": "filled in"})
+    try:
+        return finish(document, {}, None)
+    except SettingsError as error:
+        return [str(mistake) for mistake in error.mistakes]
+
+
+@given(st.text())
+def test_any_text(text: str) -> None:
+    assert read(text)
+
+
+@given(files)
+def test_any_values_under_the_right_keys(tree: dict[str, object]) -> None:
+    try:
+        text = orjson.dumps(tree).decode()
+    except TypeError:  # a number or a text that JSON has no way to write
+        return
+    assert read(text)
