@@ -20,6 +20,7 @@ _MISTAKES = 1
 _UNUSABLE = 2
 
 _PROTOCOLS = ("chat", "responses", "messages")
+_VENDORS = {"chat": "openai", "responses": "openai", "messages": "anthropic"}
 
 _WAYS_TO_START = """\
 There is nothing to serve yet. Three ways to start:
@@ -61,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--from", dest="source", choices=_PROTOCOLS, required=True, help="the protocol it is in")
         one.add_argument("--to", dest="target", choices=_PROTOCOLS, required=True, help="the protocol to write")
         one.add_argument("--model", help="the backend's name for the model; default: the one in the message")
+        one.add_argument("--dialect", help="the backend's dialect; default: the vendor's own")
         one.add_argument("file", metavar="FILE", nargs="?", help="default: standard input")
         one.set_defaults(command=_translate, kind=kind)
     return parser
@@ -104,6 +106,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _translate(parsed: argparse.Namespace) -> int:
+    """0: translated, 1: refused, and what is printed is the error a client gets, 2: not even tried."""
     kind: Literal["request", "reply", "stream"] = parsed.kind
     # A request goes from the client to the backend, a reply the other way.
     client, backend = (parsed.source, parsed.target) if kind == "request" else (parsed.target, parsed.source)
@@ -113,16 +116,17 @@ def _translate(parsed: argparse.Namespace) -> int:
         print(f"{parsed.file}: can't be read: {error.strerror}", file=sys.stderr)
         return _UNUSABLE
 
-    from proxy.canonical.errors import Rejected
     from proxy.translation import dryrun
+    from proxy.upstream.dialects import UnknownDialect, dialect_for
 
     try:
-        translated = dryrun.run(kind, client, backend, message, parsed.model)
-    except Rejected as rejected:
-        print(f"refused: {rejected.error.message}", file=sys.stderr)
-        return _MISTAKES
+        dialect = dialect_for(backend, "", parsed.dialect or _VENDORS[backend], {})
+    except UnknownDialect as error:
+        print(f"--dialect: {error}", file=sys.stderr)
+        return _UNUSABLE
+    translated = dryrun.run(kind, client, backend, message, parsed.model, dialect)
     sys.stdout.buffer.write(translated.output)
     sys.stdout.buffer.flush()
     for loss in translated.losses:
         print(f"loss: {loss}", file=sys.stderr)
-    return _OK
+    return _MISTAKES if translated.refused else _OK
