@@ -117,6 +117,7 @@ class Rule(StrEnum):
     MIN_P = "min-p"
     MODALITIES = "modalities"
     MODERATION = "moderation"
+    NAMESPACE = "namespace"
     OUTPUT_CONFIG = "output-config"
     OUTPUT_FORMAT = "output-format"
     OUTPUT_SCHEMA = "output-schema"

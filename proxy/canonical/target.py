@@ -18,10 +18,10 @@ class ModelProfile:
 
     `max_output`: tokens, None when unknown. `efforts`: levels it takes, low to high, empty when none.
     `thinking`: values of M `thinking.type` beside `disabled`; `thinking_default`: it thinks unasked; `thinking_off`:
-    thinking can be switched off, then with at most `max_effort_without_thinking`. `sampling`: takes temperature and
+    thinking can be switched off. `sampling`: takes temperature and
     top_p; `sampling_xor`: only one of the two; `sampling_without_effort`: only with effort `none`. `forced`: takes a
     forced tool choice; `forced_thinking`: also while it thinks by budget. `mid_system`: honours `role: system` between
-    messages. `prefill`: continues a final assistant turn. `bound`: thinking is bound to its prefix. `structured`: knows
+    messages. `prefill`: continues a final assistant turn. `structured`: knows
     native structured output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
     `functions_with_reasoning`: takes function tools while it reasons, on Chat.
     """
@@ -32,7 +32,6 @@ class ModelProfile:
     thinking: tuple[ThinkingType, ...] = ()
     thinking_default: bool = False
     thinking_off: bool = True
-    max_effort_without_thinking: Effort | None = None
     sampling: bool = True
     sampling_xor: bool = False
     sampling_without_effort: bool = False
@@ -40,7 +39,6 @@ class ModelProfile:
     forced_thinking: bool = True
     mid_system: bool = False
     prefill: bool = True
-    bound: bool = False
     structured: bool = True
     narrates_in_thinking: bool = False
     stop: bool = True

@@ -8,7 +8,7 @@ the one exception that mapping.md allows, and it is stable from the next turn on
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, Part, Result, Text, Turn
 from proxy.canonical.request import Request
-from proxy.translation.ids import PLACED, BackendIds
+from proxy.translation.ids import BackendIds
 
 NO_RESULT = "No result was recorded for this call."
 BILLING_HEADER = "x-anthropic-billing-header"
@@ -16,7 +16,7 @@ BILLING_HEADER = "x-anthropic-billing-header"
 
 def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     """Pair results with calls and spell their ids for the backend, in place."""
-    _name_calls(request.turns)
+    _name_calls(request.turns, ids)
     turns = request.turns
     arranged: list[Turn] = []
     index = 0
@@ -43,7 +43,7 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     request.turns = arranged
 
 
-def _name_calls(turns: list[Turn]) -> None:
+def _name_calls(turns: list[Turn], ids: BackendIds) -> None:
     """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2)."""
     seen: dict[str, int] = {}
     waiting: dict[str, list[tuple[int, Call]]] = {}
@@ -54,7 +54,7 @@ def _name_calls(turns: list[Turn]) -> None:
             if isinstance(part, Call):
                 wire_id = part.id
                 if not wire_id or wire_id == "null":
-                    part.id = f"{PLACED}{position}_{number}"
+                    part.id = ids.place(position, number)
                 else:
                     count = seen[wire_id] = seen.get(wire_id, 0) + 1
                     if count > 1:
@@ -85,6 +85,9 @@ def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: b
     rest: list[Turn] = []
     moved = False
     for turn in turns:
+        if not any(type(part) is Result for part in turn.parts):
+            rest.append(turn)
+            continue
         others: list[Part] = []
         for part in turn.parts:
             if type(part) is not Result:
@@ -95,8 +98,8 @@ def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: b
             else:
                 losses.approx(Rule.ORPHAN_RESULT, part.at)
                 others += _orphan(part)
-        if others or not turn.parts:
-            rest.append(_with_parts(turn, others))
+        if others:
+            rest.append(Turn(turn.role, others, turn.name, turn.extra, turn.at))
     if moved:
         losses.approx(Rule.RESULT_ORDER, turns[0].at)
     if not calls or last:
@@ -118,12 +121,6 @@ def _take(results: dict[str, Result], part: Result, call: Call, losses: LossRepo
     losses.approx(Rule.DUP_RESULT, part.at)
     first.parts = [*first.parts, *part.parts]
     first.is_error = first.is_error or part.is_error
-
-
-def _with_parts(turn: Turn, parts: list[Part]) -> Turn:
-    if len(parts) == len(turn.parts):
-        return turn
-    return Turn(turn.role, parts, turn.name, turn.extra, turn.at)
 
 
 def _orphan(part: Result) -> list[Part]:

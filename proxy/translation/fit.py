@@ -9,6 +9,7 @@ from proxy.canonical.parts import Reasoning, Text
 from proxy.canonical.request import Effort, Instruction, OutputFormat, Request, Sampling
 from proxy.canonical.target import ModelProfile, Target
 from proxy.translation import schemas
+from proxy.translation.profiles import UNKNOWN
 
 FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
 MIN_BUDGET = 1024
@@ -65,6 +66,7 @@ def fit(request: Request, target: Target, losses: LossReport) -> None:
         _fit_sampling_to_thinking(request, losses)
     else:
         _fit_effort(request, target, losses)
+        _check_functions_with_reasoning(request, target, losses)
     _fit_sampling_to_model(request, target, losses)
 
 
@@ -195,10 +197,8 @@ def rung_down(effort: Effort, accepted: tuple[Effort, ...]) -> Effort:
 def _fit_thinking(request: Request, profile: ModelProfile, losses: LossReport) -> None:
     """What the client said about reasoning, in Claude's terms (mapping.md 8.2, 8.3)."""
     policy = request.reasoning
-    show = policy.show is True and request.origin != "messages"
-    if request.origin != "messages" and profile.narrates_in_thinking and request.tools:
-        # These models put the words between calls into thinking, which is hidden by default.
-        show = True
+    # Some models put their words between calls into thinking, which is hidden by default.
+    show = policy.show is True or (profile.narrates_in_thinking and bool(request.tools))
     effort = policy.effort
     if effort is None and policy.mode is None:
         policy.show = show
@@ -288,17 +288,35 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
     policy.mode, policy.budget = None, None
     if effort is None:
         return
+    if target.profile is UNKNOWN:
+        # A name that no table knows is taken at the client's word; only `none` is unsafe to send (mapping.md 8.4).
+        policy.effort = None if effort == "none" else effort
+        return
     if not accepted:
-        # Nobody told what this model takes; a plain Chat server knows the field, and `none` there is unsafe.
-        known = target.protocol == "chat" and target.profile.name == "unknown" and effort != "none"
-        policy.effort = effort if known and request.origin != "messages" else None
-        if policy.effort is None and effort != "none":
+        if effort != "none":
             losses.drop(Rule.EFFORT, policy.at)
+        policy.effort = None
         return
     fitted = rung_down(effort, accepted)
     if fitted != effort:
         losses.approx(Rule.REASONING_OFF if effort == "none" else Rule.EFFORT, policy.at)
     policy.effort = fitted
+
+
+def _check_functions_with_reasoning(request: Request, target: Target, losses: LossReport) -> None:
+    """OpenAI's newer models refuse function tools on Chat while they reason (mapping.md 8.4, "Endpoint choice")."""
+    profile, effort = target.profile, request.reasoning.effort
+    if target.protocol != "chat" or profile.functions_with_reasoning or not request.tools:
+        return
+    if target.dialect.family not in ("openai", "azure"):
+        return
+    if effort != "none" if effort is not None else profile.thinking_default:
+        losses.refuse(
+            Rule.REASONING,
+            request.reasoning.at or ("tools",),
+            f"{target.model} takes tools with reasoning only on the Responses protocol; give this upstream "
+            "`protocol: responses`, or set the reasoning effort to none.",
+        )
 
 
 # --- answer format (9.1) ---
@@ -320,7 +338,7 @@ def _fit_output(request: Request, target: Target, losses: LossReport) -> None:
     if output.format is None:
         return
     if target.protocol == "messages":
-        output.format = _messages_format(request, output.format, losses)
+        output.format = _messages_format(request, output.format, target.profile.structured, losses)
     elif request.origin == "messages":
         _name_format(output.format, losses)
 
@@ -334,11 +352,15 @@ def _name_format(given: OutputFormat, losses: LossReport) -> None:
     given.schema = schemas.for_openai(given.schema)
 
 
-def _messages_format(request: Request, given: OutputFormat, losses: LossReport) -> OutputFormat | None:
+def _messages_format(
+    request: Request, given: OutputFormat, structured: bool, losses: LossReport
+) -> OutputFormat | None:
     if given.kind == "json_object":
         losses.approx(Rule.JSON_OBJECT, given.at)
         request.instructions.append(Instruction([Text(JSON_INSTRUCTION)], at=given.at))
         return None
+    if not structured:
+        losses.refuse(Rule.SCHEMA_FALLBACK, given.at, "the model has no structured output.")
     schema = given.schema or schemas.EMPTY
     try:
         reduced, changed = schemas.reduced_for_messages(schema)

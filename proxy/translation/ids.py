@@ -131,6 +131,14 @@ class BackendIds:
             self.restored[spelled] = call_id
         return spelled
 
+    def place(self, turn: int, call: int) -> str:
+        """The id of a call that has none, from its place in the conversation; it is spelled already."""
+        placed = f"{PLACED}{turn}_{call}"
+        spelled = self._nine_characters(placed) if self.target.dialect.call_id_mistral else placed
+        self._spelled[placed] = spelled
+        self._taken.add(spelled)
+        return placed
+
     def _nine_characters(self, call_id: str) -> str:
         """Mistral wants exactly nine letters or digits."""
         if len(call_id) == 9 and call_id.isalnum() and call_id.isascii():

@@ -119,7 +119,7 @@ class Prepared:
     """A request ready to be sent, and the way back.
 
     `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
-    `immediate()` and the backend need not be asked.
+    `immediate()` and the backend need not be asked. The server sets `context.now` when the backend's first byte is there.
     """
 
     __slots__ = (

@@ -14,7 +14,7 @@ _LOW_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
 _ALL: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 UNKNOWN = ModelProfile()
-UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False, forced_thinking=True, bound=True)
+UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False, forced_thinking=True)
 
 _FIVE = ModelProfile(
     "claude-5",
@@ -42,7 +42,7 @@ _FOUR_SIX = replace(
 )
 _ALWAYS_ON = replace(_FIVE, thinking_off=False, mid_system=True)
 _OPUS_4_7 = replace(_FIVE, name="claude-opus-4-7", thinking_default=False)
-_NEWEST = replace(_ALWAYS_ON, forced=False, bound=True, narrates_in_thinking=True)
+_NEWEST = replace(_ALWAYS_ON, forced=False, narrates_in_thinking=True)
 _OLD = ModelProfile("claude-3", max_output=4096, structured=False)
 
 CLAUDE: dict[str, ModelProfile] = {
@@ -50,19 +50,18 @@ CLAUDE: dict[str, ModelProfile] = {
     "claude-mythos-5": _ALWAYS_ON,
     "claude-fable-5-1": _NEWEST,
     "claude-fable-5-2": _NEWEST,
-    "claude-mythos-5-1": replace(_NEWEST, bound=False, narrates_in_thinking=False),
+    "claude-mythos-5-1": replace(_NEWEST, narrates_in_thinking=False),
     "claude-mythos-5-2": replace(_NEWEST, narrates_in_thinking=False),
     "claude-opus-5-5": _NEWEST,
-    "claude-opus-5": replace(_FIVE, mid_system=True, max_effort_without_thinking="high"),
+    "claude-opus-5": replace(_FIVE, mid_system=True),
     "claude-sonnet-5-5": replace(
         _NEWEST,
         thinking=("adaptive", "between_tools"),
         thinking_off=True,
-        max_effort_without_thinking="high",
         mid_system=False,
     ),
     "claude-sonnet-5": _FIVE,
-    "claude-haiku-5-5": replace(_FIVE, forced=False, bound=True, max_effort_without_thinking="high"),
+    "claude-haiku-5-5": replace(_FIVE, forced=False),
     "claude-opus-4-8": replace(_OPUS_4_7, name="claude-opus-4-8", mid_system=True),
     "claude-opus-4-7": _OPUS_4_7,
     "claude-opus-4-6": _FOUR_SIX,
@@ -86,6 +85,13 @@ _REASONING = ModelProfile("openai-reasoning", sampling=False, stop=False, thinki
 _SWITCHABLE = replace(_REASONING, sampling=True, sampling_without_effort=True)
 _GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False)
 
+_PRO = replace(
+    _REASONING,
+    efforts=("medium", "high", "xhigh"),
+    thinking_off=False,
+    functions_with_reasoning=False,
+)
+
 OPENAI: dict[str, ModelProfile] = {
     "o1": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
     "o3": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
@@ -103,11 +109,14 @@ OPENAI: dict[str, ModelProfile] = {
         functions_with_reasoning=False,
     ),
     "gpt-5.5": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), functions_with_reasoning=False),
+    "gpt-5.2-pro": _PRO,
+    "gpt-5.4-pro": _PRO,
+    "gpt-5.5-pro": _PRO,
     "gpt-5.6": _GPT_5_6,
     "gpt-6": _GPT_5_6,
     "gpt-6-astra": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
     "gpt-6.1-sol": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
-    "gpt-4": UNKNOWN,
+    "gpt-4": ModelProfile("gpt-4", thinking_off=False),
 }
 
 _TABLE = sorted({**CLAUDE, **OPENAI}.items(), key=lambda row: len(row[0]), reverse=True)

@@ -1,0 +1,1 @@
+"""The translation layer, without a socket."""

@@ -1,0 +1,219 @@
+"""Limits, sampling, reasoning and formats as each target takes them (mapping.md 7, 8.2 to 8.4, 9.1)."""
+
+import pytest
+
+from proxy.canonical.errors import Rejected
+from proxy.canonical.loss import LossReport
+from proxy.canonical.parts import Call, Result, Text, Turn
+from proxy.canonical.request import (
+    Limits,
+    Output,
+    OutputFormat,
+    ReasoningPolicy,
+    Request,
+    Sampling,
+)
+from proxy.canonical.target import Dialect, Target
+from proxy.canonical.tools import FunctionTool, ToolPolicy
+from proxy.translation.fit import RUNGS, effort_of_budget, fit, rung_down
+from proxy.translation.profiles import profile_of
+
+
+def target(protocol: str, model: str, dialect: Dialect | None = None) -> Target:
+    return Target(protocol, model, dialect or Dialect(), profile_of(model))  # type: ignore[arg-type]
+
+
+def fitted(request: Request, goal: Target) -> tuple[Request, list[str]]:
+    losses = LossReport()
+    fit(request, goal, losses)
+    return request, [f"{loss.rule};{loss.level}" for loss in losses.losses]
+
+
+def chat(**fields: object) -> Request:
+    return Request("chat", "m", turns=[Turn("user", [Text("hi")])], **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "policy"),
+    [
+        ("claude-opus-5", "high", ReasoningPolicy("adaptive", "high", show=False)),
+        ("claude-opus-5", "none", ReasoningPolicy("off")),
+        ("claude-opus-5", "minimal", ReasoningPolicy("adaptive", "low", show=False)),
+        ("claude-sonnet-4-6", "xhigh", ReasoningPolicy("adaptive", "high", show=False)),
+        ("claude-sonnet-5-5", "none", ReasoningPolicy("between_tools")),
+        ("claude-fable-5", "none", ReasoningPolicy("adaptive", "low")),
+        ("claude-sonnet-4-5", "medium", ReasoningPolicy("budget", None, 8192, show=False)),
+        ("claude-sonnet-4-5", "max", ReasoningPolicy("budget", None, 48000, show=False)),
+        ("claude-3-5-sonnet", "high", ReasoningPolicy()),
+    ],
+)
+def test_effort_in_claudes_terms(model: str, effort: str, policy: ReasoningPolicy) -> None:
+    request, _ = fitted(
+        chat(reasoning=ReasoningPolicy(effort=effort)),  # type: ignore[arg-type]
+        target("messages", model),
+    )
+    assert request.reasoning == policy
+
+
+def test_a_budget_leaves_room_for_the_answer() -> None:
+    request, _ = fitted(
+        chat(reasoning=ReasoningPolicy(effort="high"), limits=Limits(4096)),
+        target("messages", "claude-sonnet-4-5"),
+    )
+    assert request.reasoning.budget == 4096 - 1024
+
+
+def test_thinking_yields_to_a_limit_too_small_for_it() -> None:
+    request, losses = fitted(
+        chat(reasoning=ReasoningPolicy(effort="high"), limits=Limits(1500)),
+        target("messages", "claude-sonnet-4-5"),
+    )
+    assert (request.reasoning.mode, losses) == (None, ["budget-too-small;approx"])
+
+
+def test_thinking_yields_to_a_forced_tool() -> None:
+    request, losses = fitted(
+        chat(
+            reasoning=ReasoningPolicy(effort="high"),
+            tools=[FunctionTool("f", None)],
+            tool_policy=ToolPolicy("any"),
+        ),
+        target("messages", "claude-sonnet-4-5"),
+    )
+    assert (request.reasoning.mode, losses) == (None, ["forced-choice;approx"])
+
+
+def test_a_budget_needs_the_thinking_of_the_open_loop() -> None:
+    request = chat(reasoning=ReasoningPolicy(effort="high"))
+    request.turns += [
+        Turn("assistant", [Call("a", "f", "{}")]),
+        Turn("user", [Result("a", [Text("1")])]),
+    ]
+    request, losses = fitted(request, target("messages", "claude-sonnet-4-5"))
+    assert (request.reasoning.mode, losses) == (None, ["thinking-missing;approx"])
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "budget", "effort"),
+    [
+        ("gpt-5.5", "budget", 31999, "xhigh"),
+        ("gpt-5.5", "budget", 4000, "low"),
+        ("gpt-5.5", "off", None, "none"),
+        ("o3", "off", None, "low"),
+        ("gpt-5", "off", None, "minimal"),
+        ("gpt-4.1", "budget", 4000, None),
+        ("some-new-model", "budget", 10000, "medium"),
+        ("some-new-model", "off", None, None),
+    ],
+)
+def test_claudes_thinking_as_effort(model: str, mode: str, budget: int | None, effort: str | None) -> None:
+    request = Request("messages", "m", reasoning=ReasoningPolicy(mode, budget=budget))  # type: ignore[arg-type]
+    assert fitted(request, target("responses", model))[0].reasoning.effort == effort
+
+
+def test_every_budget_and_every_rung_has_an_effort() -> None:
+    accepted = ("low", "medium", "high")
+    assert [rung_down(rung, accepted) for rung in RUNGS] == [
+        "low",
+        "low",
+        "low",
+        "medium",
+        "high",
+        "high",
+        "high",
+    ]
+    assert [effort_of_budget(budget) for budget in (1024, 2048, 8192, 16384, 32000)] == [
+        "minimal",
+        "low",
+        "medium",
+        "high",
+        "xhigh",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "sampling", "left", "losses"),
+    [
+        ("claude-sonnet-4-5", Sampling(1.4), Sampling(), ["temp-clamp;approx"]),
+        ("claude-sonnet-4-5", Sampling(0.5, 0.9), Sampling(0.5), ["top-p;approx"]),
+        ("claude-opus-5", Sampling(0.5), Sampling(), ["sampling;drop"]),
+        ("claude-opus-5", Sampling(1, 1), Sampling(), []),
+        ("claude-3-5-haiku", Sampling(seed=3, n=1, logprobs=False), Sampling(), ["seed;drop"]),
+        ("claude-3-5-haiku", Sampling(logit_bias={"5": 3}), Sampling(), ["logit-bias;drop"]),
+    ],
+)
+def test_sampling_toward_claude(model: str, sampling: Sampling, left: Sampling, losses: list[str]) -> None:
+    request, found = fitted(chat(sampling=sampling), target("messages", model))
+    assert (request.sampling, found) == (left, losses)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(n=2), Sampling(logit_bias={"7": -100})])
+def test_what_changes_the_answer_is_refused(sampling: Sampling) -> None:
+    with pytest.raises(Rejected):
+        fitted(chat(sampling=sampling), target("messages", "claude-opus-5"))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "limit", "losses"),
+    [
+        ("claude-sonnet-4-5", None, 64000, []),
+        ("claude-sonnet-4-5", 100_000, 64000, ["max-clamp;approx"]),
+        ("claude-unheard-of", None, 8192, []),
+        ("my-alias", 100_000, 100_000, []),
+    ],
+)
+def test_output_limit_toward_claude(model: str, given: int | None, limit: int, losses: list[str]) -> None:
+    request, found = fitted(chat(limits=Limits(given)), target("messages", model))
+    assert (request.limits.max_output, found) == (limit, losses)
+
+
+def test_stop_strings_that_claude_refuses_are_left_out() -> None:
+    request, losses = fitted(chat(limits=Limits(stop=["\n", "END"])), target("messages", "claude-opus-5"))
+    assert (request.limits.stop, losses) == (["END"], ["stop;drop"])
+
+
+def test_openai_chat_refuses_tools_with_reasoning_and_says_what_to_do() -> None:
+    request = chat(tools=[FunctionTool("f", None)])
+    openai = Dialect("openai", "openai")
+    with pytest.raises(Rejected, match="protocol: responses"):
+        fitted(request, target("chat", "gpt-5.5", openai))
+    assert fitted(request, target("chat", "gpt-5.5"))[1] == []
+    assert fitted(request, target("responses", "gpt-5.5", openai))[1] == []
+
+
+def test_a_schema_for_claude_is_closed_and_keeps_what_is_optional() -> None:
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "minimum": 3}},
+        "required": [],
+    }
+    request, losses = fitted(
+        chat(output=Output(OutputFormat("json_schema", schema, "answer"))),
+        target("messages", "claude-opus-5"),
+    )
+    assert request.output.format == OutputFormat(
+        "json_schema",
+        {
+            "type": "object",
+            "properties": {"n": {"type": "integer", "description": "minimum: 3"}},
+            "required": [],
+            "additionalProperties": False,
+        },
+    )
+    assert losses == ["response-format;approx"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": True},
+        {"$ref": "https://example.org/schema"},
+        {"type": "object", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+    ],
+)
+def test_a_schema_that_claude_cannot_enforce_is_refused(schema: dict[str, object]) -> None:
+    with pytest.raises(Rejected):
+        fitted(
+            chat(output=Output(OutputFormat("json_schema", schema))),
+            target("messages", "claude-opus-5"),
+        )

@@ -1,0 +1,78 @@
+"""Call ids and tool names: injective, reversible, within every side's limits (mapping.md I13)."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.canonical.target import Dialect, Target
+from proxy.translation import ids, tool_names
+
+IDS = st.text(min_size=1, max_size=90)
+SHORT_RULE = ids.IdRule(40)
+MESSAGES = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+@given(IDS, IDS)
+def test_encoding_keeps_different_ids_apart(one: str, other: str) -> None:
+    rule = ids.CLIENT_RULES["messages"]
+    assert (ids.encode(one, rule) == ids.encode(other, rule)) == (one == other)
+
+
+@given(IDS)
+def test_an_encoded_id_fits_its_rule_and_stays_as_it_is(call_id: str) -> None:
+    spelled = ids.encode(call_id, SHORT_RULE)
+    assert MESSAGES.fullmatch(spelled)
+    assert len(spelled) <= 40
+    assert ids.encode(call_id, SHORT_RULE) == spelled
+
+
+@given(st.text(min_size=1, max_size=4))
+def test_a_short_id_decodes_to_what_it_was(call_id: str) -> None:
+    assert ids.decode(ids.encode(call_id, ids.CLIENT_RULES["messages"])) == call_id
+
+
+def test_reserved_prefixes_are_escaped_so_that_decoding_is_exact() -> None:
+    spelled = ids.encode("drgx_abc", ids.CLIENT_RULES["messages"])
+    assert spelled == "drgx_drgx_5fabc"
+    assert ids.decode(spelled) == "drgx_abc"
+
+
+def test_an_id_the_backend_minted_comes_back_to_it_unchanged() -> None:
+    minted = "functions.get_weather:0"
+    seen_by_client = ids.for_client("messages")(minted)
+    backend = ids.BackendIds(Target("chat", "m", Dialect(call_id_limit=64)))
+    assert ids.decode(seen_by_client) == minted
+    assert backend.spell(seen_by_client) == "drgx_functions_2eget_5fweather_3a0"
+
+
+def test_a_one_way_spelling_is_restored_from_the_table() -> None:
+    long_id = "call_" + "x" * 80
+    backend = ids.BackendIds(Target("responses", "m"))
+    spelled = backend.spell(long_id)
+    assert spelled.startswith("drgh_")
+    assert backend.restored == {spelled: long_id}
+
+
+def test_mistral_takes_nine_letters_or_digits() -> None:
+    backend = ids.BackendIds(Target("chat", "m", Dialect(call_id_mistral=True)))
+    spelled = {backend.spell(f"toolu_{number}") for number in range(200)}
+    assert len(spelled) == 200
+    assert all(re.fullmatch(r"[A-Za-z0-9]{9}", one) for one in spelled)
+    assert backend.spell("abcdefgh1") == "abcdefgh1"
+
+
+@given(st.sets(st.text(min_size=1, max_size=100), min_size=1, max_size=8))
+def test_tool_names_are_injective_and_reverse_exactly(names: set[str]) -> None:
+    table = tool_names.ToolNames()
+    spelled = {table.mention(name, None): name for name in sorted(names)}
+    assert len(spelled) == len(names)
+    assert all(MESSAGES.fullmatch(one) for one in spelled)
+    back = {one: table.original[one].name if one in table.original else one for one in spelled}
+    assert back == spelled
+
+
+def test_only_names_that_must_change_change() -> None:
+    assert tool_names.spell("get_weather-2") == "get_weather-2"
+    assert re.fullmatch(r"mcp_server_tool_[0-9a-f]{10}", tool_names.spell("mcp.server/tool"))
+    assert len(tool_names.spell("a" * 65)) == 64

@@ -1,0 +1,99 @@
+"""Tool schemas as each vendor takes them, never tighter than the client's (mapping.md 5.1)."""
+
+import pytest
+
+from proxy.canonical.loss import LossReport
+from proxy.canonical.tools import Schema
+from proxy.translation import schemas
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        (None, None),
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": "object"}, {"type": "object", "properties": {}}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"anyOf": [{"type": "object"}]}, {"anyOf": [{"type": "object"}]}),
+    ],
+)
+def test_for_openai(given: Schema | None, written: Schema | None) -> None:
+    assert schemas.for_openai(given) == written
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "losses"),
+    [
+        (None, {"type": "object", "properties": {}}, []),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}, []),
+        (
+            {"$ref": "#/$defs/in", "$defs": {"in": {"type": "object", "properties": {"a": {}}}}},
+            {
+                "$defs": {"in": {"type": "object", "properties": {"a": {}}}},
+                "type": "object",
+                "properties": {"a": {}},
+            },
+            [],
+        ),
+        (
+            {
+                "anyOf": [
+                    {"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a", "b"]},
+                    {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                ]
+            },
+            {
+                "description": "Give one of these sets of fields: {a, b} or {a}.",
+                "type": "object",
+                "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "b": {}},
+                "required": ["a"],
+            },
+            ["root-union"],
+        ),
+        (
+            {
+                "type": "object",
+                "allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}}],
+            },
+            {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]},
+            ["root-union"],
+        ),
+    ],
+)
+def test_for_messages(given: Schema | None, written: Schema, losses: list[str]) -> None:
+    report = LossReport()
+    assert schemas.for_messages(given, ("tools", 0), report) == written
+    assert [loss.rule for loss in report.losses] == losses
+
+
+@pytest.mark.parametrize(
+    ("schema", "openai", "anthropic"),
+    [
+        ({"type": "object", "properties": {}, "additionalProperties": False}, True, True),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False, True),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "integer", "minimum": 1}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            True,
+            False,
+        ),
+        ({"type": "object", "properties": {}}, False, False),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "array", "items": {"type": "object"}}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            False,
+            False,
+        ),
+    ],
+)
+def test_strict_rules_of_each_vendor(schema: Schema, openai: bool, anthropic: bool) -> None:
+    assert schemas.is_strict(schema, "openai") is openai
+    assert schemas.is_strict(schema, "anthropic") is anthropic

@@ -1,0 +1,58 @@
+"""An event stream reads the same however it is cut, and whatever its line ends are."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.translation import sse
+from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
+
+STREAM = (
+    "\ufeff: hello\n\n"
+    'event: message_start\ndata: {"a":"ü€😀"}\n\n'
+    'data:{"b":1}\n\n'
+    "event: ping\n\n"
+    "data: one\ndata: two\nid: 7\nretry: 3\n\n"
+    "data: [DONE]\n\n"
+).encode()
+EVENTS = [
+    SseEvent("message_start", '{"a":"ü€😀"}'.encode()),
+    SseEvent("", b'{"b":1}'),
+    SseEvent("", b"one\ntwo"),
+    SseEvent("", b"[DONE]"),
+]
+
+
+def read(chunks: list[bytes]) -> list[SseEvent]:
+    reader = SseReader()
+    events = [event for chunk in chunks for event in reader.feed(chunk)]
+    return events + reader.end()
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
+@given(cuts=st.lists(st.integers(0, len(STREAM) * 2), max_size=12))
+def test_any_cut_gives_the_same_events(ends: bytes, cuts: list[int]) -> None:
+    stream = STREAM.replace(b"\n", ends)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    chunks = [stream[start:stop] for start, stop in pairwise(places)]
+    assert read(chunks) == EVENTS
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b"\r"])
+def test_byte_by_byte(ends: bytes) -> None:
+    stream = STREAM.replace(b"\n", ends)
+    assert read([stream[index : index + 1] for index in range(len(stream))]) == EVENTS
+
+
+def test_the_last_event_may_lack_its_blank_line() -> None:
+    assert read([b'data: {"a":1}\n\ndata: {"b":2}']) == [SseEvent("", b'{"a":1}'), SseEvent("", b'{"b":2}')]
+
+
+def test_an_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT", 100)
+    reader = SseReader()
+    reader.feed(b"data: " + b"x" * 90)
+    with pytest.raises(EventTooLarge):
+        reader.feed(b"x" * 90)
