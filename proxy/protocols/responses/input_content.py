@@ -1,0 +1,163 @@
+"""Read the content parts of messages and tool outputs (responses.md 5).
+
+Unlike in Chat, `image_url` is a string and the fields of a file are flat. Output parts are read wherever input parts
+are, since clients replay answers in both forms.
+"""
+
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import (
+    Audio,
+    CacheMark,
+    Citation,
+    Document,
+    Image,
+    Opaque,
+    Part,
+    Refusal,
+    Source,
+    Text,
+)
+from proxy.protocols.fields import (
+    Wire,
+    array,
+    as_object,
+    invalid,
+    is_object,
+    kind,
+    mapping,
+    need_text,
+    one_of,
+    text,
+)
+
+IMAGE_DETAILS = frozenset({"auto", "low", "high", "original"})
+FILE_DETAILS = frozenset({"auto", "low", "high"})
+BREAKPOINT_TTLS = frozenset({"30m", "12h"})
+PDF_HEAD = "JVBERi0"  # base64 of `%PDF-`
+
+
+def read_content(content: object, path: Path, losses: LossReport, phase: str | None = None) -> list[Part]:
+    """The parts of `content`: a string, or an array of content parts. Raises `Rejected`."""
+    if type(content) is str:
+        return [Text(content, phase=phase)]
+    if type(content) is not list:
+        invalid(path, f"expected a string or an array of content parts, got {kind(content)}.")
+    parts: list[Part] = []
+    for index, wire in enumerate(content):
+        at = (*path, index)
+        part = _read_part(as_object(wire, at), at, losses)
+        if phase is not None and isinstance(part, Text):
+            part.phase = phase
+        parts.append(part)
+    return parts
+
+
+def _read_part(wire: Wire, path: Path, losses: LossReport) -> Part:
+    match wire.get("type"):
+        case "input_text" | "text":
+            return Text(need_text(wire, "text", path), cache=_cache_mark(wire, path))
+        case "output_text":
+            return _output_text(wire, path)
+        case "input_image":
+            return _image(wire, path)
+        case "input_file":
+            return _file(wire, path)
+        case "refusal":
+            return Refusal(need_text(wire, "refusal", path))
+        case "input_audio":
+            return _audio(wire, path)
+        case str(unknown):
+            losses.drop(Rule.UNKNOWN_FIELD, path)
+            return Opaque(unknown, wire, path)
+        case _:
+            invalid((*path, "type"), "this field is required.", code="missing_required_parameter")
+
+
+def _output_text(wire: Wire, path: Path) -> Text:
+    annotations = array(wire, "annotations", path)
+    citations = [read_citation(entry) for entry in annotations or () if is_object(entry)]
+    logprobs = array(wire, "logprobs", path)
+    return Text(need_text(wire, "text", path), citations or None, logprobs=logprobs or None)
+
+
+def read_citation(wire: Wire) -> Citation:
+    """An annotation of output text (mapping.md 4.7). Never fails: what is not as it should be is left out."""
+    url, title, filename = wire.get("url"), wire.get("title"), wire.get("filename")
+    start, end = wire.get("start_index"), wire.get("end_index")
+    if type(url) is str:
+        return Citation(
+            "url",
+            url,
+            title if type(title) is str else None,
+            start=start if type(start) is int else None,
+            end=end if type(end) is int else None,
+            native=wire,
+        )
+    return Citation("file", title=filename if type(filename) is str else None, native=wire)
+
+
+def _image(wire: Wire, path: Path) -> Image:
+    source = read_image_source(wire, path)
+    return Image(source, one_of(wire, "detail", IMAGE_DETAILS, path), cache=_cache_mark(wire, path), at=path)
+
+
+def read_image_source(wire: Wire, path: Path) -> Source:
+    """Where an image is: `image_url` (a URL or a data URL) or `file_id`."""
+    url = text(wire, "image_url", path)
+    if url is not None:
+        return _source_of_url(url, (*path, "image_url"))
+    file_id = text(wire, "file_id", path)
+    if file_id is not None:
+        return Source("file", file_id)
+    invalid(path, "an image needs 'image_url' or 'file_id'.", code="missing_required_parameter")
+
+
+def _file(wire: Wire, path: Path) -> Document:
+    return Document(
+        _file_source(wire, path),
+        title=text(wire, "filename", path),
+        detail=one_of(wire, "detail", FILE_DETAILS, path),
+        cache=_cache_mark(wire, path),
+        at=path,
+    )
+
+
+def _file_source(wire: Wire, path: Path) -> Source:
+    contents = text(wire, "file_data", path)
+    if contents is not None:
+        if contents.startswith("data:"):
+            return _source_of_url(contents, (*path, "file_data"))
+        return Source("base64", contents, "application/pdf" if contents.startswith(PDF_HEAD) else None)
+    url = text(wire, "file_url", path)
+    if url is not None:
+        return _source_of_url(url, (*path, "file_url"))
+    file_id = text(wire, "file_id", path)
+    if file_id is not None:
+        return Source("file", file_id)
+    invalid(path, "a file needs 'file_data', 'file_url' or 'file_id'.", code="missing_required_parameter")
+
+
+def _source_of_url(url: str, path: Path) -> Source:
+    if not url.startswith("data:"):
+        return Source("url", url)
+    head, comma, encoded = url.partition(",")
+    media_type, *parameters = head.removeprefix("data:").lower().split(";")
+    if not comma or "base64" not in parameters:
+        invalid(path, "a data URL must read 'data:<media type>;base64,<data>'.", code="invalid_value")
+    return Source("base64", encoded, media_type or None)
+
+
+def _audio(wire: Wire, path: Path) -> Audio:
+    sound = mapping(wire, "input_audio", path)
+    if sound is None:
+        invalid((*path, "input_audio"), "this field is required.", code="missing_required_parameter")
+    at = (*path, "input_audio")
+    return Audio(need_text(sound, "data", at), need_text(sound, "format", at), at=path)
+
+
+def _cache_mark(wire: Wire, path: Path) -> CacheMark | None:
+    mark = mapping(wire, "prompt_cache_breakpoint", path)
+    if mark is None:
+        return None
+    ttl = one_of(mark, "ttl", BREAKPOINT_TTLS, (*path, "prompt_cache_breakpoint"))
+    return CacheMark("long" if ttl == "12h" else "short")

@@ -1,0 +1,347 @@
+"""Read the items of `input` into turns (responses.md 4).
+
+An item is not a message: one assistant turn is a run of items (reasoning, a message, calls), and tool outputs are items
+of their own. A second message in a run starts a new turn, so that the border between two texts survives.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import Call, Extra, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
+from proxy.canonical.request import Instruction
+from proxy.canonical.tools import Tool
+from proxy.protocols.fields import (
+    Wire,
+    array,
+    as_object,
+    flag,
+    invalid,
+    is_object,
+    kind,
+    mapping,
+    need_text,
+    text,
+)
+from proxy.protocols.responses.input_content import read_content, read_image_source
+from proxy.protocols.responses.reasoning_text import read_reasoning_text
+from proxy.protocols.responses.tables import CONTAINERS, HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS
+from proxy.protocols.responses.tool_reader import read_tools
+
+ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What the items of `input` add up to. `updates` are the `configuration_update` items with their places."""
+
+    losses: LossReport
+    turns: list[Turn] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    updates: list[tuple[Wire, Path]] = field(default_factory=list)
+    has_message: bool = False  # the assistant turn at the end holds a message item
+    hosted_shells: set[str] = field(default_factory=set)  # ids of shell calls that the service ran
+
+
+def read_input(value: object, path: Path, losses: LossReport) -> Conversation:
+    """The conversation in `input`: a string, or an array of items. Raises `Rejected`."""
+    conversation = Conversation(losses)
+    if type(value) is str:
+        conversation.turns.append(Turn("user", [Text(value)], at=path))
+        return conversation
+    if type(value) is not list:
+        invalid(path, f"expected a string or an array of items, got {kind(value)}.")
+    for index, wire in enumerate(value):
+        at = (*path, index)
+        item = as_object(wire, at)
+        item_type = text(item, "type", at)
+        if item_type is None:
+            item_type = _implied_type(item, at)
+        ON_ITEM.get(item_type, _on_unknown)(conversation, item, at)
+    return conversation
+
+
+def _implied_type(item: Wire, path: Path) -> str:
+    """Only messages and references may leave out their type (responses.md 4)."""
+    if "role" in item:
+        return "message"
+    if "id" in item:
+        return "item_reference"
+    invalid((*path, "type"), "this field is required.", code="missing_required_parameter")
+
+
+def _assistant_turn(conversation: Conversation, path: Path) -> Turn:
+    turns = conversation.turns
+    if not turns or turns[-1].role != "assistant":
+        turns.append(Turn("assistant", at=path))
+        conversation.has_message = False
+    return turns[-1]
+
+
+def _result_turn(conversation: Conversation, path: Path) -> Turn:
+    """The turn that holds the outputs before this one, or a new one."""
+    turns = conversation.turns
+    if not turns or turns[-1].role != "user" or not turns[-1].parts or type(turns[-1].parts[-1]) is not Result:
+        turns.append(Turn("user", at=path))
+    return turns[-1]
+
+
+# --- messages ---
+
+
+def _on_message(conversation: Conversation, wire: Wire, path: Path) -> None:
+    role = ROLES.get(need_text(wire, "role", path))
+    if role is None:
+        options = ", ".join(f"'{option}'" for option in ROLES)
+        invalid((*path, "role"), f"'{wire['role']}' is not one of {options}.", code="invalid_value")
+    if wire.get("content") is None:
+        invalid((*path, "content"), "this field is required.", code="missing_required_parameter")
+    losses = conversation.losses
+    phase = text(wire, "phase", path) if role == "assistant" else None
+    if phase is not None:
+        losses.approx(Rule.PHASE, (*path, "phase"))
+    parts = read_content(wire["content"], (*path, "content"), losses, phase)
+    if role == "assistant":
+        _message_turn(conversation, path).parts += parts
+        conversation.has_message = True
+    elif role == "user" or conversation.turns:
+        conversation.turns.append(Turn(role, parts, at=path))
+    else:
+        texts = [part for part in parts if isinstance(part, Text)]
+        if len(texts) == len(parts):
+            conversation.instructions.append(Instruction(texts, role, at=path))
+        else:
+            conversation.turns.append(Turn(role, parts, at=path))
+
+
+def _message_turn(conversation: Conversation, path: Path) -> Turn:
+    """The turn of the next assistant message: a new one after another message, with the reasoning just before it."""
+    turn = _assistant_turn(conversation, path)
+    if not conversation.has_message:
+        return turn
+    start = len(turn.parts)
+    while start and type(turn.parts[start - 1]) is Reasoning:
+        start -= 1
+    reasoning = turn.parts[start:]
+    del turn.parts[start:]
+    following = Turn("assistant", reasoning, at=reasoning[0].at if reasoning else path)
+    conversation.turns.append(following)
+    return following
+
+
+def _on_reasoning(conversation: Conversation, wire: Wire, path: Path) -> None:
+    shown, full = read_reasoning_text(wire)
+    part = Reasoning(shown, full=full, native=wire, redacted=not shown, at=path)
+    _assistant_turn(conversation, path).parts.append(part)
+
+
+# --- calls and outputs of the client's tools ---
+
+
+def _on_function_call(conversation: Conversation, wire: Wire, path: Path) -> None:
+    arguments = wire.get("arguments")
+    given = arguments if is_object(arguments) else None  # some clients send the object itself
+    call = Call(
+        need_text(wire, "call_id", path),
+        need_text(wire, "name", path),
+        "" if given is not None else need_text(wire, "arguments", path),
+        given,
+        namespace=text(wire, "namespace", path),
+        extra=_call_extra(conversation, wire, path),
+        at=path,
+    )
+    _assistant_turn(conversation, path).parts.append(call)
+
+
+def _on_custom_call(conversation: Conversation, wire: Wire, path: Path) -> None:
+    call = Call(
+        need_text(wire, "call_id", path),
+        need_text(wire, "name", path),
+        need_text(wire, "input", path),
+        kind="custom",
+        namespace=text(wire, "namespace", path),
+        extra=_call_extra(conversation, wire, path),
+        at=path,
+    )
+    _assistant_turn(conversation, path).parts.append(call)
+
+
+def _call_extra(conversation: Conversation, wire: Wire, path: Path) -> Extra | None:
+    """Who called: a program's call reads as one of the model's own (mapping.md 5.1)."""
+    caller = mapping(wire, "caller", path)
+    if flag(wire, "async", path):
+        conversation.losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its result may come turns later.")
+    if caller is None or caller.get("type") == "direct":
+        return None
+    conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
+    return {"caller": caller}
+
+
+def _on_typed_call(conversation: Conversation, wire: Wire, path: Path) -> None:
+    item_type = str(wire["type"])
+    if _in_container(wire):
+        conversation.hosted_shells.add(str(wire.get("call_id")))
+        _on_hosted(conversation, wire, path)
+        return
+    tool, place, _ = TYPED_CALLS[item_type]
+    if tool == "computer":
+        given = _computer_actions(wire, path)
+    else:
+        action = mapping(wire, place, path)
+        if action is None:
+            invalid((*path, place), "this field is required.", code="missing_required_parameter")
+        given = {name: value for name, value in action.items() if name != "type"} if tool == "local_shell" else action
+    call = Call(need_text(wire, "call_id", path), tool, input=given, kind="typed", tool=tool, at=path)
+    _assistant_turn(conversation, path).parts.append(call)
+
+
+def _in_container(wire: Wire) -> bool:
+    environment = wire.get("environment")
+    return is_object(environment) and environment.get("type") in CONTAINERS
+
+
+def _computer_actions(wire: Wire, path: Path) -> Wire:
+    actions = array(wire, "actions", path)
+    if actions is None:
+        single = mapping(wire, "action", path)
+        actions = [] if single is None else [single]
+    return {"actions": actions}
+
+
+def _on_function_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    result = Result(
+        text(wire, "call_id", path),
+        _output(conversation, wire, path),
+        name=text(wire, "name", path),
+        at=path,
+    )
+    _result_turn(conversation, path).parts.append(result)
+
+
+def _on_custom_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    result = Result(need_text(wire, "call_id", path), _output(conversation, wire, path), kind="custom", at=path)
+    _result_turn(conversation, path).parts.append(result)
+
+
+def _output(conversation: Conversation, wire: Wire, path: Path) -> list[Part]:
+    if wire.get("output") is None:
+        invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
+    return read_content(wire["output"], (*path, "output"), conversation.losses)
+
+
+def _typed_result(conversation: Conversation, call_id: str | None, parts: list[Part], wire: Wire, path: Path) -> None:
+    """An output in its tool's own shape, as text or an image: what a function's output can be (mapping.md 5.3)."""
+    conversation.losses.approx(Rule.TYPED_TOOL, path)
+    result = Result(call_id, parts, kind="typed", extra={"native": wire}, at=path)
+    _result_turn(conversation, path).parts.append(result)
+
+
+def _on_shell_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    call_id = need_text(wire, "call_id", path)
+    if call_id in conversation.hosted_shells:
+        _on_hosted(conversation, wire, path)
+        return
+    outputs = array(wire, "output", path)
+    if outputs is None:
+        invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
+    sections = [_command_text(as_object(one, at), at) for one, at in _placed(outputs, (*path, "output"))]
+    _typed_result(conversation, call_id, [Text("\n\n".join(sections))], wire, path)
+
+
+def _placed(values: list[object], path: Path) -> list[tuple[object, Path]]:
+    return [(value, (*path, index)) for index, value in enumerate(values)]
+
+
+def _command_text(wire: Wire, path: Path) -> str:
+    """The output of one command: its two streams, labelled, and how it ended."""
+    lines = [f"{name}:\n{stream}" for name in ("stdout", "stderr") if (stream := text(wire, name, path))]
+    outcome = mapping(wire, "outcome", path)
+    if outcome is not None and outcome.get("type") == "timeout":
+        lines.append("timed out")
+    elif outcome is not None and type(outcome.get("exit_code")) is int:
+        lines.append(f"exit code: {outcome['exit_code']}")
+    return "\n".join(lines)
+
+
+def _on_local_shell_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    # The schema puts the id of the call into `id`, several clients into `call_id`.
+    call_id = text(wire, "call_id", path) or need_text(wire, "id", path)
+    _typed_result(conversation, call_id, [Text(need_text(wire, "output", path))], wire, path)
+
+
+def _on_patch_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    status, output = need_text(wire, "status", path), text(wire, "output", path)
+    shown = f"{status}: {output}" if output else status
+    _typed_result(conversation, need_text(wire, "call_id", path), [Text(shown)], wire, path)
+
+
+def _on_computer_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    screenshot = mapping(wire, "output", path)
+    if screenshot is None:
+        invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
+    at = (*path, "output")
+    image = Image(read_image_source(screenshot, at), at=at)
+    _typed_result(conversation, need_text(wire, "call_id", path), [image], wire, path)
+
+
+# --- everything else ---
+
+
+def _on_hosted(conversation: Conversation, wire: Wire, path: Path) -> None:
+    item_type = str(wire["type"])
+    item_id = text(wire, "id", path) or ""
+    tool = HOSTED_ITEMS.get(item_type, "shell")
+    part = HostedCall(tool, wire, item_id, is_result=item_type in HOSTED_RESULTS, at=path)
+    _assistant_turn(conversation, path).parts.append(part)
+
+
+def _on_additional_tools(conversation: Conversation, wire: Wire, path: Path) -> None:
+    conversation.losses.approx(Rule.TOOL_CHANGE, path)
+    conversation.tools += read_tools(array(wire, "tools", path) or [], (*path, "tools"), conversation.losses)
+
+
+def _on_configuration_update(conversation: Conversation, wire: Wire, path: Path) -> None:
+    conversation.losses.approx(Rule.CONFIGURATION_UPDATE, path)
+    conversation.updates.append((wire, path))
+
+
+def _on_reference(conversation: Conversation, _: Wire, path: Path) -> None:
+    conversation.losses.refuse(Rule.ITEM_REFERENCE, path, "no item is stored; send the item itself.")
+
+
+def _on_compaction(conversation: Conversation, wire: Wire, path: Path) -> None:
+    conversation.losses.drop(Rule.COMPACTION, path)
+    _assistant_turn(conversation, path).parts.append(Opaque("compaction", wire, path))
+
+
+def _on_compaction_trigger(conversation: Conversation, _: Wire, path: Path) -> None:
+    conversation.losses.drop(Rule.COMPACTION, path)
+
+
+def _on_unknown(conversation: Conversation, wire: Wire, path: Path) -> None:
+    conversation.losses.drop(Rule.UNKNOWN_FIELD, path)
+    _assistant_turn(conversation, path).parts.append(Opaque(str(wire["type"]), wire, path))
+
+
+OnItem = Callable[[Conversation, Wire, Path], None]
+
+ON_ITEM: dict[str, OnItem] = {
+    "message": _on_message,
+    "reasoning": _on_reasoning,
+    "function_call": _on_function_call,
+    "function_call_output": _on_function_output,
+    "custom_tool_call": _on_custom_call,
+    "custom_tool_call_output": _on_custom_output,
+    **dict.fromkeys(TYPED_CALLS, _on_typed_call),
+    "shell_call_output": _on_shell_output,
+    "local_shell_call_output": _on_local_shell_output,
+    "apply_patch_call_output": _on_patch_output,
+    "computer_call_output": _on_computer_output,
+    **dict.fromkeys(HOSTED_ITEMS, _on_hosted),
+    "additional_tools": _on_additional_tools,
+    "configuration_update": _on_configuration_update,
+    "item_reference": _on_reference,
+    "compaction": _on_compaction,
+    "compaction_trigger": _on_compaction_trigger,
+}

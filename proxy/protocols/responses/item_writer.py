@@ -1,0 +1,279 @@
+"""Write turns as the items of `input` (responses.md 4, mapping.md 2.4).
+
+No item carries an id: OpenAI looks ids up. That is also why an assistant's text goes in the short form, role and
+string, since `output_text` parts belong to messages that have an id and a status.
+"""
+
+from typing import assert_never
+
+from proxy.canonical import jsontext
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import (
+    Audio,
+    Call,
+    Document,
+    HostedCall,
+    Image,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Result,
+    SearchResult,
+    Source,
+    Text,
+    Turn,
+)
+from proxy.canonical.request import Instruction
+from proxy.canonical.target import Target
+from proxy.protocols.fields import Wire
+
+MAX_OUTPUT_CHARACTERS = 10 * 1024 * 1024  # of one tool output (responses.md 4.2)
+MEDIA_TYPES = {"image/jpg": "image/jpeg"}  # the registered name; the other one is refused
+FILE_DETAILS = frozenset({"auto", "low", "high"})
+
+
+def write_items(turns: list[Turn], target: Target, losses: LossReport) -> list[Wire]:
+    """The items of all turns, in order. Raises `Rejected` for a part that no item can hold."""
+    items: list[Wire] = []
+    for turn in turns:
+        match turn.role:
+            case "assistant":
+                _assistant_items(items, turn, losses)
+            case "user" | "system" | "developer":
+                _input_items(items, turn, target, losses)
+            case _:
+                assert_never(turn.role)
+    return items
+
+
+def instruction_item(instruction: Instruction, role: str) -> Wire:
+    """Leading system text as a message."""
+    return _message(role, _short([{"type": "input_text", "text": part.text} for part in instruction.parts]))
+
+
+def _message(role: str, content: object) -> Wire:
+    return {"type": "message", "role": role, "content": content}
+
+
+# --- the assistant's side ---
+
+
+def _assistant_items(items: list[Wire], turn: Turn, losses: LossReport) -> None:
+    texts: list[Text] = []
+    for part in turn.parts:
+        if isinstance(part, Text):
+            if texts and texts[0].phase != part.phase:
+                _flush_texts(items, texts)
+            texts.append(part)
+            if part.cache is not None:
+                losses.drop(Rule.CACHE_CONTROL, turn.at)
+        else:
+            item = _assistant_item(part, turn, losses)
+            if item is not None:
+                _flush_texts(items, texts)
+                items.append(item)
+    _flush_texts(items, texts)
+
+
+def _flush_texts(items: list[Wire], texts: list[Text]) -> None:
+    """One message for texts with nothing between them: Messages splits one text where citations are."""
+    content = "".join(part.text for part in texts)
+    if content:
+        message = _message("assistant", content)
+        if texts[0].phase is not None:
+            message["phase"] = texts[0].phase
+        items.append(message)
+    texts.clear()
+
+
+def _assistant_item(part: Part, turn: Turn, losses: LossReport) -> Wire | None:
+    """The item of a part that is not text; None when the part is left out, which is recorded."""
+    match part:
+        case Call():
+            return _call(part, losses)
+        case Reasoning():
+            # Only an item of this protocol can be replayed; a text would be imitated (mapping.md 8.6).
+            if part.native is not None and part.native.get("type") == "reasoning":
+                return part.native
+            losses.drop(Rule.FOREIGN_REASONING, part.at or turn.at)
+            return None
+        case Refusal():
+            losses.approx(Rule.REFUSAL, turn.at)
+            return _message("assistant", part.text) if part.text else None
+        case HostedCall():
+            losses.drop(Rule.HOSTED_TOOL, part.at)
+            return None
+        case Opaque():
+            losses.drop(Rule.UNKNOWN_FIELD, part.at)
+            return None
+        case Text() | Image() | Document() | Audio() | SearchResult() | Result():
+            losses.drop(Rule.CONTENT, turn.at)
+            return None
+        case _:
+            assert_never(part)
+
+
+def _call(call: Call, losses: LossReport) -> Wire:
+    if call.cache is not None:
+        losses.drop(Rule.CACHE_CONTROL, call.at)
+    match call.kind:
+        case "function":
+            return {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": arguments_text(call),
+            }
+        case "custom":
+            return {"type": "custom_tool_call", "call_id": call.id, "name": call.name, "input": call.arguments}
+        case "typed":
+            losses.refuse(Rule.TYPED_TOOL, call.at, f"'{call.tool or call.name}' is another vendor's tool.")
+        case _:
+            assert_never(call.kind)
+
+
+def arguments_text(call: Call) -> str:
+    """The arguments as JSON text (mapping.md 4.9): nothing is `{}`, what was encoded twice is decoded once."""
+    if call.input is not None:
+        return jsontext.dumps(call.input).decode()
+    written = call.arguments
+    stripped = written.strip()
+    if stripped in ("", "null"):
+        return "{}"
+    if stripped[0] == '"':
+        try:
+            inner = jsontext.loads(stripped)
+            if type(inner) is str and type(jsontext.loads(inner)) is dict:
+                return inner
+        except jsontext.NotJson:
+            return written
+    return written
+
+
+# --- everyone else's side ---
+
+
+def _input_items(items: list[Wire], turn: Turn, target: Target, losses: LossReport) -> None:
+    """Tool outputs are items of their own; what stands between them is a message."""
+    content: list[Wire] = []
+    for part in turn.parts:
+        if isinstance(part, Result):
+            _flush_content(items, turn, content)
+            items.append(_output(part, target, losses))
+        else:
+            written = _input_part(part, turn.at, target, losses)
+            if written is not None:
+                content.append(written)
+    _flush_content(items, turn, content)
+
+
+def _flush_content(items: list[Wire], turn: Turn, content: list[Wire]) -> None:
+    if content:
+        items.append(_message(turn.role, _short(content)))
+        content.clear()
+
+
+def _short(content: list[Wire]) -> object:
+    """A single text as a string, which every server takes. The list is copied, since its owner goes on with it."""
+    if len(content) == 1 and content[0]["type"] == "input_text":
+        return content[0]["text"]
+    return content.copy()
+
+
+def _output(result: Result, target: Target, losses: LossReport) -> Wire:
+    if result.cache is not None:
+        losses.drop(Rule.CACHE_CONTROL, result.at)
+    content = [
+        written for part in result.parts if (written := _input_part(part, result.at, target, losses)) is not None
+    ]
+    if sum(len(str(part.get("text", ""))) for part in content) > MAX_OUTPUT_CHARACTERS:
+        losses.refuse(Rule.CONTENT, result.at, "a tool output may have 10 MiB of characters.")
+    item: Wire = {"type": "custom_tool_call_output" if result.kind == "custom" else "function_call_output"}
+    if result.call_id is not None:
+        item["call_id"] = result.call_id
+    item["output"] = _short(content) if content else ""
+    return item
+
+
+def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wire | None:
+    """The content part; None when the part is left out, which is recorded. `at` is the place of its turn."""
+    match part:
+        case Text():
+            if part.cache is not None:
+                losses.drop(Rule.CACHE_CONTROL, at)
+            return {"type": "input_text", "text": part.text}
+        case Image():
+            return _image(part, target, losses)
+        case Document():
+            return _file(part, target, losses)
+        case Audio():
+            losses.refuse(Rule.AUDIO_IN, part.at)
+        case SearchResult():
+            losses.approx(Rule.SEARCH_RESULT, part.at)
+            texts = "\n".join(text.text for text in part.content)
+            return {"type": "input_text", "text": f"Source: {part.title} ({part.source})\n{texts}"}
+        case Refusal():
+            losses.approx(Rule.REFUSAL, at)
+            return {"type": "input_text", "text": part.text}
+        case Call() | Reasoning() | Result():
+            losses.drop(Rule.CONTENT, part.at or at)
+            return None
+        case HostedCall():
+            losses.drop(Rule.HOSTED_TOOL, part.at)
+            return None
+        case Opaque():
+            losses.drop(Rule.UNKNOWN_FIELD, part.at)
+            return None
+        case _:
+            assert_never(part)
+
+
+def _image(part: Image, target: Target, losses: LossReport) -> Wire:
+    if part.cache is not None:
+        losses.drop(Rule.CACHE_CONTROL, part.at)
+    detail = part.detail or "auto"
+    if part.source.kind == "file":
+        return {"type": "input_image", "file_id": _file_id(part.source, part.at, target, losses), "detail": detail}
+    if part.source.kind == "text":
+        losses.refuse(Rule.CONTENT, part.at, "an image can't be given as text.")
+    return {"type": "input_image", "image_url": _url(part.source, "image/png"), "detail": detail}
+
+
+def _file(part: Document, target: Target, losses: LossReport) -> Wire:
+    if part.cache is not None:
+        losses.drop(Rule.CACHE_CONTROL, part.at)
+    source = part.source
+    if source is None or source.kind == "text":
+        losses.approx(Rule.TEXT_DOC, part.at)
+        return {"type": "input_text", "text": _document_text(part)}
+    written: Wire = {"type": "input_file"}
+    if source.kind == "file":
+        written["file_id"] = _file_id(source, part.at, target, losses)
+    elif source.kind == "url":
+        written["file_url"] = source.data
+    else:
+        written["file_data"] = _url(source, "application/pdf")
+        written["filename"] = part.title or "document.pdf"
+    if part.detail in FILE_DETAILS:
+        written["detail"] = part.detail
+    return written
+
+
+def _document_text(part: Document) -> str:
+    texts = [inner.text for inner in part.content or () if isinstance(inner, Text)]
+    return part.source.data if part.source is not None else "\n".join(texts)
+
+
+def _url(source: Source, assumed_type: str) -> str:
+    """A web address as it is, bytes as a data URL; `assumed_type` is that of bytes whose type nobody told."""
+    if source.kind == "url":
+        return source.data
+    media_type = source.media_type or assumed_type
+    return f"data:{MEDIA_TYPES.get(media_type, media_type)};base64,{source.data}"
+
+
+def _file_id(source: Source, at: Path, target: Target, losses: LossReport) -> str:
+    if not target.same_vendor:
+        losses.refuse(Rule.FILE_ID, at, "file ids mean something only to the vendor that gave them.")
+    return source.data

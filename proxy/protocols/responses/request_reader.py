@@ -1,0 +1,314 @@
+"""Read a Responses request (responses.md 3).
+
+`read_request` knows no store: what refers to an earlier response is refused. Absent is not the same as false here:
+`store` is on and tools are strict when the client says nothing.
+"""
+
+from typing import NoReturn, cast
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import Text
+from proxy.canonical.request import (
+    CachePolicy,
+    Effort,
+    Identity,
+    Instruction,
+    Limits,
+    Output,
+    OutputFormat,
+    ReasoningPolicy,
+    Request,
+    Sampling,
+    Service,
+    State,
+)
+from proxy.canonical.tools import ToolPolicy
+from proxy.protocols.fields import (
+    Wire,
+    array,
+    flag,
+    invalid,
+    is_object,
+    mapping,
+    need_text,
+    number,
+    one_of,
+    report_unknown,
+    text,
+    texts,
+    whole,
+)
+from proxy.protocols.responses.echo import echo_of
+from proxy.protocols.responses.input_items import Conversation, read_input
+from proxy.protocols.responses.tables import EFFORTS, WITH_ENCRYPTED_REASONING, WITH_LOGPROBS
+from proxy.protocols.responses.tool_reader import read_tool_choice, read_tools
+
+KNOWN = frozenset(
+    {
+        "access_programs",
+        "background",
+        "background_options",
+        "client_metadata",
+        "context_management",
+        "conversation",
+        "frequency_penalty",
+        "image",
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "model",
+        "moderation",
+        "multi_agent",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream",
+        "stream_options",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+    }
+)
+# Fields that no other protocol has and that do not change the answer.
+DROPPED: dict[str, Rule] = {
+    "access_programs": Rule.ACCESS_PROGRAMS,
+    "background_options": Rule.BACKGROUND_OPTIONS,
+    "client_metadata": Rule.CLIENT_METADATA,
+    "context_management": Rule.CONTEXT_MANAGEMENT,
+    "image": Rule.IMAGE,
+}
+# What `include` asks for that is served when the backend tells it (mapping.md 11.1).
+SERVED = frozenset({WITH_LOGPROBS, WITH_ENCRYPTED_REASONING, "web_search_call.action.sources"})
+SUMMARIES = frozenset({"auto", "concise", "detailed"})
+TRUNCATIONS = frozenset({"auto", "disabled"})
+CACHE_MODES = frozenset({"implicit", "explicit"})
+CACHE_TTLS = frozenset({"30m", "12h"})
+FORMATS = frozenset({"text", "json_object", "json_schema"})
+
+
+def read_request(wire: Wire, losses: LossReport) -> Request:
+    """The canonical request. Raises `Rejected` that names the field; `wire` is not changed and not kept."""
+    _refuse_state(wire, losses)
+    for name in wire.keys() & DROPPED.keys():
+        if wire[name] is not None:
+            losses.drop(DROPPED[name], (name,))
+    conversation = _conversation(wire, losses)
+    request = Request(
+        "responses",
+        need_text(wire, "model", ()),
+        conversation.turns,
+        [*_instructions(wire), *conversation.instructions],
+        [*read_tools(array(wire, "tools", ()) or [], ("tools",), losses), *conversation.tools],
+        _tool_policy(wire, losses),
+        _sampling(wire),
+        _reasoning(mapping(wire, "reasoning", ()) or {}, ("reasoning",), losses),
+        _output(mapping(wire, "text", ()) or {}, ("text",)),
+        _limits(wire),
+        _cache(wire, losses),
+        _state(wire, losses),
+        _identity(wire, losses),
+        Service(text(wire, "service_tier", ())),
+        flag(wire, "stream", ()) or False,
+    )
+    mapping(wire, "stream_options", ())
+    for update, path in conversation.updates:
+        _update(request, update, path, losses)
+    if not wire.keys() <= KNOWN:
+        report_unknown(wire, KNOWN, (), losses)
+    request.echo = echo_of(wire)
+    return request
+
+
+def _refuse_state(wire: Wire, losses: LossReport) -> None:
+    """What needs something that the proxy does not have: a store, a background, the vendor's own templates."""
+    previous = text(wire, "previous_response_id", ())
+    if previous is not None:
+        _refuse_previous(previous)
+    if wire.get("conversation") is not None:
+        losses.refuse(Rule.CONVERSATION, ("conversation",), "send the whole history in 'input'.")
+    if flag(wire, "background", ()):
+        losses.refuse(Rule.BACKGROUND, ("background",))
+    if wire.get("prompt") is not None:
+        losses.refuse(Rule.PROMPT, ("prompt",), "send the text of the template in 'input'.")
+    if wire.get("multi_agent") is not None:
+        losses.refuse(Rule.UNKNOWN_FIELD, ("multi_agent",))
+    moderation = mapping(wire, "moderation", ())
+    if moderation is not None:
+        if _blocks(moderation):
+            losses.refuse(Rule.MODERATION, ("moderation",), "nothing would be blocked.")
+        losses.drop(Rule.MODERATION, ("moderation",))
+
+
+def _refuse_previous(response_id: str) -> NoReturn:
+    raise Rejected(
+        Error(
+            ErrorClass.INVALID,
+            f"Previous response with id '{response_id}' not found: send the whole history in 'input'.",
+            code="previous_response_not_found",
+            param="previous_response_id",
+            reason=Reason.STATE_NOT_PORTABLE,
+        )
+    )
+
+
+def _blocks(moderation: Wire) -> bool:
+    policy = moderation.get("policy")
+    if not is_object(policy):
+        return False
+    sides = (policy.get("input"), policy.get("output"))
+    return any(is_object(side) and side.get("mode") == "block" for side in sides)
+
+
+def _conversation(wire: Wire, losses: LossReport) -> Conversation:
+    value = wire.get("input")
+    if value is None:
+        invalid(("input",), "this field is required.", code="missing_required_parameter")
+    return read_input(value, ("input",), losses)
+
+
+def _instructions(wire: Wire) -> list[Instruction]:
+    instructions = text(wire, "instructions", ())
+    if not instructions:
+        return []
+    return [Instruction([Text(instructions)], top_level=True, at=("instructions",))]
+
+
+def _tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
+    policy = ToolPolicy(parallel=flag(wire, "parallel_tool_calls", ()), max_calls=whole(wire, "max_tool_calls", ()))
+    read_tool_choice(wire.get("tool_choice"), ("tool_choice",), policy, losses)
+    return policy
+
+
+def _sampling(wire: Wire) -> Sampling:
+    include = wire.get("include")
+    return Sampling(
+        number(wire, "temperature", ()),
+        number(wire, "top_p", ()),
+        presence_penalty=number(wire, "presence_penalty", ()),
+        frequency_penalty=number(wire, "frequency_penalty", ()),
+        logprobs=True if type(include) is list and WITH_LOGPROBS in include else None,
+        top_logprobs=whole(wire, "top_logprobs", ()) or None,
+    )
+
+
+def _reasoning(wire: Wire, path: Path, losses: LossReport) -> ReasoningPolicy:
+    summary = one_of(wire, "summary", SUMMARIES, path) or one_of(wire, "generate_summary", SUMMARIES, path)
+    for name, default in (("context", "auto"), ("mode", "standard")):
+        if (text(wire, name, path) or default) != default:
+            losses.drop(Rule.REASONING, (*path, name))
+    return ReasoningPolicy(
+        effort=cast(Effort | None, one_of(wire, "effort", EFFORTS, path)),
+        show=True if summary else None,
+        summary=summary,
+        at=(*path, "effort"),
+    )
+
+
+def _output(wire: Wire, path: Path) -> Output:
+    return Output(_format(wire, path), text(wire, "verbosity", path))
+
+
+def _format(wire: Wire, path: Path) -> OutputFormat | None:
+    given = mapping(wire, "format", path)
+    if given is None:
+        return None
+    at = (*path, "format")
+    match one_of(given, "type", FORMATS, at):
+        case "json_object":
+            return OutputFormat("json_object", at=at)
+        case "json_schema":
+            schema = mapping(given, "schema", at)
+            if schema is None:
+                invalid((*at, "schema"), "this field is required.", code="missing_required_parameter")
+            return OutputFormat(
+                "json_schema",
+                schema,
+                need_text(given, "name", at),
+                flag(given, "strict", at),
+                text(given, "description", at),
+                at,
+            )
+        case "text":
+            return None
+        case _:
+            invalid((*at, "type"), "this field is required.", code="missing_required_parameter")
+
+
+def _limits(wire: Wire) -> Limits:
+    limit = whole(wire, "max_output_tokens", ())
+    if limit is not None and limit < 1:
+        invalid(("max_output_tokens",), f"expected at least 1, got {limit}.", code="integer_below_min_value")
+    limits = Limits(limit, ("max_output_tokens",))
+    options = mapping(wire, "prompt_cache_options", ())
+    if options is not None:
+        limits.prewarm = flag(options, "prewarm", ("prompt_cache_options",)) or False
+    return limits
+
+
+def _cache(wire: Wire, losses: LossReport) -> CachePolicy:
+    cache = CachePolicy(text(wire, "prompt_cache_key", ()), at=("prompt_cache_options",))
+    options = mapping(wire, "prompt_cache_options", ())
+    if options is not None:
+        mode = one_of(options, "mode", CACHE_MODES, cache.at)
+        cache.auto = None if mode is None else mode == "implicit"
+        ttl = one_of(options, "ttl", CACHE_TTLS, cache.at)
+        cache.ttl = None if ttl is None else ("long" if ttl == "12h" else "short")
+        if options.get("comparison_response_id") is not None:
+            losses.drop(Rule.PROMPT_CACHE_OPTIONS, (*cache.at, "comparison_response_id"))
+    if text(wire, "prompt_cache_retention", ()) == "24h":
+        cache.ttl = "long"
+    return cache
+
+
+def _state(wire: Wire, losses: LossReport) -> State:
+    store = flag(wire, "store", ())
+    if store:
+        losses.approx(Rule.STORE, ("store",))
+    truncation = one_of(wire, "truncation", TRUNCATIONS, ())
+    if truncation == "auto":
+        losses.drop(Rule.TRUNCATION, ("truncation",))
+    include = texts(wire, "include", ()) or []
+    for index, wanted in enumerate(include):
+        if wanted not in SERVED:
+            losses.drop(Rule.INCLUDE, ("include", index))
+    return State(store, background=flag(wire, "background", ()), truncation=truncation, include=include)
+
+
+def _identity(wire: Wire, losses: LossReport) -> Identity:
+    safety_identifier, user = text(wire, "safety_identifier", ()), text(wire, "user", ())
+    if safety_identifier is not None and user is not None:
+        losses.drop(Rule.USER, ("user",))
+    return Identity(
+        safety_identifier if safety_identifier is not None else user,
+        ("safety_identifier",) if safety_identifier is not None else ("user",),
+        mapping(wire, "metadata", ()),
+    )
+
+
+def _update(request: Request, wire: Wire, path: Path, losses: LossReport) -> None:
+    """A `configuration_update` item: what it sets replaces what was set before."""
+    reasoning = mapping(wire, "reasoning", path)
+    if reasoning is not None:
+        effort = _reasoning(reasoning, (*path, "reasoning"), losses)
+        if effort.effort is not None:
+            request.reasoning.effort, request.reasoning.at = effort.effort, effort.at
+    settings = mapping(wire, "text", path)
+    if settings is not None and settings.get("format") is not None:
+        request.output.format = _format(settings, (*path, "text"))

@@ -1,0 +1,84 @@
+"""Names of the Responses wire that more than one module needs (responses.md 4, 9, 10; mapping.md 1.2, 12.1).
+
+An item has two ids: `id` is the item's own and means nothing to anyone but the server that made it; `call_id` pairs a
+call with its output.
+"""
+
+from proxy.canonical.stop import StopKind
+
+# Items of tools that the service ran itself, with the kind of tool (mapping.md 1.1). The right column of
+# responses.md 6.12 is not here: the client runs those.
+HOSTED_ITEMS: dict[str, str] = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code",
+    "image_generation_call": "image_generation",
+    "mcp_list_tools": "mcp",
+    "mcp_approval_request": "mcp",
+    "mcp_approval_response": "mcp",
+    "mcp_call": "mcp",
+    "tool_search_call": "tool_search",
+    "tool_search_output": "tool_search",
+    "program": "program",
+    "program_output": "program",
+}
+HOSTED_RESULTS = frozenset({"mcp_approval_response", "tool_search_output", "program_output", "shell_call_output"})
+
+# Items of typed tools that the client runs: the tool, the field that holds its arguments, the prefix of item ids.
+TYPED_CALLS: dict[str, tuple[str, str, str]] = {
+    "shell_call": ("shell", "action", "sh"),
+    "local_shell_call": ("local_shell", "action", "lsh"),
+    "apply_patch_call": ("apply_patch", "operation", "apc"),
+    "computer_call": ("computer", "actions", "cu"),
+}
+TYPED_ITEM: dict[str, str] = {tool: item for item, (tool, _, _) in TYPED_CALLS.items()}
+TYPED_TOOLS = frozenset(TYPED_ITEM)
+# Environments in which the service runs the shell itself (responses.md 6.11).
+CONTAINERS = frozenset({"container_auto", "container_reference"})
+
+# Prefixes of item ids as recorded (responses.md 10).
+ITEM_PREFIX: dict[str, str] = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "compaction": "cmp",
+    "web_search_call": "ws",
+    "file_search_call": "fs",
+    "code_interpreter_call": "ci",
+    "image_generation_call": "ig",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_call": "mcp",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "program": "cm",
+    "program_output": "cmo",
+    "shell_call_output": "sho",
+    **{item: prefix for item, (_, _, prefix) in TYPED_CALLS.items()},
+}
+
+# What a stop reason reads as: the response's status, and the reason when it is incomplete (mapping.md 12.1).
+STATUS_OF_STOP: dict[StopKind, tuple[str, str | None]] = {
+    "end": ("completed", None),
+    "tool": ("completed", None),
+    "stop_sequence": ("completed", None),
+    "refusal": ("completed", None),
+    "compaction": ("completed", None),
+    "length": ("incomplete", "max_output_tokens"),
+    "context": ("incomplete", "max_output_tokens"),
+    "pause": ("incomplete", "max_output_tokens"),
+    "filter": ("incomplete", "content_filter"),
+    "max_messages": ("incomplete", "max_messages"),
+    "steered": ("incomplete", "steered"),
+}
+STOP_OF_REASON: dict[str, StopKind] = {
+    "max_output_tokens": "length",
+    "content_filter": "filter",
+    "max_messages": "max_messages",
+    "steered": "steered",
+}
+
+EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+WITH_LOGPROBS = "message.output_text.logprobs"
+WITH_ENCRYPTED_REASONING = "reasoning.encrypted_content"
