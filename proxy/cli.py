@@ -116,7 +116,6 @@ def _translate(parsed: argparse.Namespace) -> int:
         print(f"{parsed.file}: can't be read: {error.strerror}", file=sys.stderr)
         return _UNUSABLE
 
-    from proxy.translation import dryrun
     from proxy.upstream.dialects import UnknownDialect, dialect_for
 
     try:
@@ -124,6 +123,9 @@ def _translate(parsed: argparse.Namespace) -> int:
     except UnknownDialect as error:
         print(f"--dialect: {error}", file=sys.stderr)
         return _UNUSABLE
+
+    from proxy.translation import dryrun
+
     translated = dryrun.run(kind, client, backend, message, parsed.model, dialect)
     sys.stdout.buffer.write(translated.output)
     sys.stdout.buffer.flush()

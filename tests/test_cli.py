@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 import proxy.server
@@ -107,3 +108,27 @@ def test_check_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFi
 def test_translate_needs_a_file_it_can_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", "request", "--from", "chat", "--to", "messages", "none.json"]) == 2
     assert capsys.readouterr().err == "none.json: can't be read: No such file or directory\n"
+
+
+def test_translate_a_request_and_show_what_was_lost(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(b'{"model": "gpt-5", "seed": 3, "messages": [{"role": "user", "content": "Hi"}]}')
+    assert main(["translate", "request", "--from", "chat", "--to", "messages", "--model", "claude-x", str(file)]) == 0
+    printed = capfdbinary.readouterr()
+    request = orjson.loads(printed.out)
+    assert (request["model"], request["messages"][0]["role"]) == ("claude-x", "user")
+    assert b"loss: seed;drop seed\n" in printed.err
+
+
+def test_translate_shows_the_error_of_a_refusal(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(b'{"model": "gpt-5", "n": 2, "messages": [{"role": "user", "content": "Hi"}]}')
+    assert main(["translate", "request", "--from", "chat", "--to", "messages", str(file)]) == 1
+    assert orjson.loads(capfdbinary.readouterr().out)["error"]["param"] == "n"
+
+
+def test_translate_for_a_dialect_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "request.json"
+    file.write_bytes(b"{}")
+    assert main(["translate", "request", "--from", "chat", "--to", "chat", "--dialect", "vlm", str(file)]) == 2
+    assert capsys.readouterr().err.startswith("--dialect: no dialect is called 'vlm'")

@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, LossPolicy, ProtocolName
 from proxy.settings.values import (
     BaseUrl,
+    CaFile,
+    ClientCert,
     CommitAfter,
     DialectChoice,
     Duration,
     EntryName,
-    ExistingFile,
     Glob,
     HeaderName,
     ListenAddress,
@@ -65,8 +66,8 @@ class UpstreamEntry(Section):
     headers: dict[HeaderName, Secret] = {}
     timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
     max_connections: Annotated[int, Field(ge=1)] | None = None
-    ca_file: ExistingFile | None = None
-    client_cert: ExistingFile | None = None
+    ca_file: CaFile | None = None
+    client_cert: ClientCert | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Annotated[Literal["none"], only("none")] = "none"

@@ -1,6 +1,7 @@
 """Single values of the configuration file: what each takes, as types for the models of `schema.py`."""
 
 import re
+import ssl
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 from urllib.parse import urlsplit
@@ -97,6 +98,25 @@ def _file(value: object, info: ValidationInfo) -> Path:
     return path
 
 
+def _ca_file(value: object, info: ValidationInfo) -> Path:
+    path = _file(value, info)
+    try:
+        ssl.create_default_context(cafile=path)
+    except OSError:
+        raise ValueError(f"{path} holds no certificate in PEM form") from None
+    return path
+
+
+def _client_cert(value: object, info: ValidationInfo) -> Path:
+    path = _file(value, info)
+    try:
+        # Without a password given, OpenSSL would ask the terminal for one.
+        ssl.create_default_context().load_cert_chain(path, password="")
+    except OSError:
+        raise ValueError(f"{path} holds no certificate with its unencrypted key in PEM form") from None
+    return path
+
+
 def _secret(value: object) -> SecretStr:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
@@ -156,7 +176,8 @@ ListenAddress = Annotated[Address, PlainValidator(parse_address)]
 Secret = Annotated[SecretStr, PlainValidator(_secret)]
 SecretFile = Annotated[SecretStr, PlainValidator(_secret_file)]
 HeaderName = Annotated[str, PlainValidator(_header_name)]
-ExistingFile = Annotated[Path, PlainValidator(_file)]
+CaFile = Annotated[Path, PlainValidator(_ca_file)]
+ClientCert = Annotated[Path, PlainValidator(_client_cert)]
 BaseUrl = Annotated[str, PlainValidator(_base_url)]
 Glob = Annotated[str, PlainValidator(_glob)]
 Loss = Annotated[LossPolicy, PlainValidator(_loss)]

@@ -141,6 +141,8 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
         ('base_url: http://a, api_key: "a\\nb"', "api_key", "holds a character that can't stand in a header"),
         ("base_url: http://a, api_key: k, api_key_file: dragoman.yaml", "api_key_file", "give either api_key or"),
         ("base_url: http://a, ca_file: none.pem", "ca_file", "there is no file "),
+        ("base_url: http://a, ca_file: dragoman.yaml", "ca_file", ""),
+        ("base_url: http://a, client_cert: dragoman.yaml", "client_cert", ""),
         ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
         ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
         ("base_url: http://a, dialect: vlm", "dialect", "no dialect is called 'vlm'; there are "),
