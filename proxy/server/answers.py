@@ -1,0 +1,98 @@
+"""What a backend's answer is, before anyone translates it: an error, a whole reply, or a stream.
+
+The content type is not trusted: servers call JSON text, pages JSON and streams nothing at all. The first bytes of a
+body tell it, since no event stream begins as JSON or a page does.
+"""
+
+import time
+
+from proxy.canonical import jsontext
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server import rate_limits
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Served
+from proxy.translation import pair
+from proxy.upstream.headers import read_credential
+from proxy.upstream.pool import Answer
+
+_ERROR_BODY = 1024 * 1024  # bytes of an error answer that are read
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_WHOLE = (b"{", b"[", b"<")
+_EVENT = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+class Passed(Exception):
+    """The backend's error, in the client's own protocol already: it goes through as it is."""
+
+    def __init__(self, error: Error, status: int, body: bytes) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.status = status
+        self.body = body
+
+
+def begins_whole(first: bytes) -> bool | None:
+    """Whether a body that begins so is a whole reply (or a page) rather than events; None: too early to tell."""
+    start = first.lstrip(_BLANK)[:1]
+    return start in _WHOLE if start else None
+
+
+def begins_events(first: bytes) -> bool:
+    """Whether a body that begins so can only be an event stream."""
+    return first.lstrip(_BLANK).startswith(_EVENT)
+
+
+async def refuse_errors(exchange: Exchange, served: Served, answer: Answer, *, same_protocol: bool) -> None:
+    """Nothing if the backend answers; raises `Rejected` or `Passed` if it has refused."""
+    exchange.heard(answer)
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    if status < 400:
+        message = f"The backend answered with status {status}, which is not followed: check its base_url."
+        raise Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
+    body = await answer.read(_ERROR_BODY)
+    answer.finish()
+    backend = served.backend
+    if status in (401, 403) and backend.holds_key:
+        message = f"The backend '{backend.name}' refused the proxy's own key (status {status})."
+        raise Rejected(Error(ErrorClass.UPSTREAM_AUTH, message, reason=Reason.UPSTREAM_AUTH))
+    error = pair.read_backend_error(backend.protocol, status, body)
+    _note_retry(error, answer, "anthropic" if backend.protocol == "messages" else "openai")
+    if same_protocol and (passed := _as_told(exchange, body)):
+        raise Passed(error, status, passed)
+    raise Rejected(error)
+
+
+def _note_retry(error: Error, answer: Answer, family: rate_limits.Family) -> None:
+    headers = answer.headers
+    now = time.time()
+    told = rate_limits.read_retry_after(headers, now)
+    if told is None and error.http == 429 and error.kind is not ErrorClass.QUOTA:
+        told = error.retry_after if error.retry_after is not None else rate_limits.reset_of(headers, family, now)
+    if told is not None:
+        error.retry_after = told
+    should_retry = headers.get("x-should-retry", "").strip().lower()
+    if should_retry in ("true", "false"):
+        error.should_retry = should_retry == "true"
+
+
+def _as_told(exchange: Exchange, body: bytes) -> bytes | None:
+    """The backend's error body for a client of the same protocol; None when it is not one of that protocol."""
+    try:
+        wire = jsontext.loads(body)
+    except jsontext.NotJson:
+        return None
+    if type(wire) is not dict or type(wire.get("error")) is not dict:
+        return None
+    if exchange.client == "messages":
+        wire["type"] = "error"
+        wire["request_id"] = exchange.id
+    shown = jsontext.dumps(wire)
+    if read_credential(exchange.request.headers) is not None and not _holds_key(exchange):
+        return shown  # the only key in there is the client's own
+    return exchange.gateway.scrub(shown.decode()).encode()
+
+
+def _holds_key(exchange: Exchange) -> bool:
+    return exchange.served is not None and exchange.served.backend.holds_key

@@ -1,0 +1,177 @@
+"""Which endpoint does what. Anything else is answered too, in the shape that its caller can read.
+
+There is no router and there are no middlewares: a request is one look-up in a table and one call.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+from aiohttp import web
+from aiohttp.web import BaseRequest, Response, StreamResponse
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Gateway
+from proxy.server.generation import generate
+from proxy.server.probes import PROBES
+from proxy.translation.codecs import ClientProtocol
+
+Handler = Callable[[Exchange], Awaitable[StreamResponse]]
+
+log = logging.getLogger("dragoman")
+
+
+class Endpoint(NamedTuple):
+    """`client`: the protocol that its callers speak; None: their headers tell."""
+
+    client: ClientProtocol | None
+    handle: Handler
+
+
+# Paths without their version, which may be left out.
+ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
+    ("POST", "/chat/completions"): Endpoint("chat", generate),
+    ("POST", "/responses"): Endpoint("responses", generate),
+    ("POST", "/messages"): Endpoint("messages", generate),
+    ("POST", "/completions"): Endpoint("completions", generate),
+}
+
+_VERSION = "/v1"
+_TABLE = {
+    (method, prefix + path): endpoint for (method, path), endpoint in ENDPOINTS.items() for prefix in ("", _VERSION)
+}
+
+
+class App:
+    """The handler of the client listener."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, request: BaseRequest) -> StreamResponse:
+        """Answer one request. Raises only what the connection handler knows: see `Connection`."""
+        path = request.path
+        endpoint = _TABLE.get((request.method, path))
+        if endpoint is None:
+            if probe := PROBES.get(path):
+                return probe(self._gateway, request)
+            endpoint = _endpoint_for(request, path)
+        gateway = self._gateway
+        exchange = Exchange(gateway, request, endpoint.client or speaks(request), _route_name(endpoint, path))
+        gateway.open.add(exchange)
+        try:
+            return await endpoint.handle(exchange)
+        except Rejected as rejected:
+            return exchange.refuse(rejected.error)
+        except asyncio.CancelledError:
+            if (error := exchange.watch.overdue()) is None:
+                exchange.outcome = "client_left"
+                raise
+            return exchange.refuse(error)
+        except ConnectionError:
+            exchange.outcome = "client_left"
+            raise
+        finally:
+            exchange.watch.stop()
+            gateway.open.discard(exchange)
+            gateway.access.record(exchange.record())
+
+
+def speaks(request: BaseRequest) -> ClientProtocol:
+    """The protocol of a caller whose path does not tell."""
+    if "anthropic-version" in request.headers or _unversioned(request.path).startswith("/messages"):
+        return "messages"
+    return "responses" if _unversioned(request.path).startswith("/responses") else "chat"
+
+
+def _unversioned(path: str) -> str:
+    return path.removeprefix(_VERSION) if path.startswith(_VERSION + "/") else path
+
+
+def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
+    """The endpoint of a path that is not fixed, or the one that says that there is none."""
+    bare = _unversioned(path).rstrip("/") or "/"
+    if found := ENDPOINTS.get((request.method, bare)):
+        return found
+    if any(known == bare for _, known in ENDPOINTS):
+        return _WRONG_METHOD
+    return _NOWHERE
+
+
+async def _refuse_path(exchange: Exchange) -> StreamResponse:
+    request = exchange.request
+    message = f"There is no endpoint {request.method} {request.path[:200]}."
+    raise Rejected(Error(ErrorClass.NOT_FOUND, message, reason=Reason.MALFORMED))
+
+
+async def _refuse_method(exchange: Exchange) -> StreamResponse:
+    """A 405: no class of error has this status, so it is given by hand."""
+    bare = _unversioned(exchange.request.path).rstrip("/")
+    allowed = ", ".join(sorted(method for method, path in ENDPOINTS if path == bare))
+    exchange.add_header("Allow", allowed)
+    message = f"{exchange.request.method} is not allowed here, only {allowed} is."
+    return exchange.refuse(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED), status=405)
+
+
+_NOWHERE = Endpoint(None, _refuse_path)
+_WRONG_METHOD = Endpoint(None, _refuse_method)
+
+
+def _route_name(endpoint: Endpoint, path: str) -> str:
+    """What records call the endpoint: a closed set, whatever paths callers make up."""
+    if endpoint is _NOWHERE:
+        return "unmatched"
+    return _unversioned(path).rstrip("/")
+
+
+class Connection(web.RequestHandler):
+    """aiohttp's connection handler, with errors in a shape that clients read instead of plain text."""
+
+    __slots__ = ("_gateway",)
+
+    def __init__(self, gateway: Gateway, server: web.Server) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            # Longer than load balancers keep theirs, commonly 60 s (operations.md 6.3).
+            keepalive_timeout=75,
+            access_log=None,  # type: ignore[arg-type]
+            auto_decompress=False,
+        )
+        self._gateway = gateway
+
+    def handle_error(
+        self,
+        request: BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002  it quotes the bytes that came
+    ) -> StreamResponse:
+        """A request that is no HTTP, or a bug of ours."""
+        if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
+            if not isinstance(exc, ConnectionError):
+                log.error("An exchange failed after its reply had begun", exc_info=exc)
+            raise ConnectionError("The reply can't be completed")
+        exchange = Exchange(self._gateway, request, speaks(request), "unmatched")
+        if status < 500:
+            error = Error(ErrorClass.INVALID, "The request is not valid HTTP.", reason=Reason.MALFORMED)
+        else:
+            log.error("An exchange failed", exc_info=exc)
+            error = Error(ErrorClass.INTERNAL, "The proxy failed to handle this request.", reason=Reason.INTERNAL)
+        response: Response = exchange.refuse(error)
+        response.force_close()
+        return response
+
+
+class Server(web.Server):
+    """A listener's connections, each with our handler. A client that leaves cancels its request."""
+
+    def __init__(self, gateway: Gateway, handle: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
+        super().__init__(handle, handler_cancellation=True)
+        self._gateway = gateway
+
+    def __call__(self) -> web.RequestHandler:
+        """A new connection."""
+        return Connection(self._gateway, self)

@@ -1,0 +1,69 @@
+"""The body of a client's request: read within its limits, decoded, never trusted.
+
+The content type is not looked at: a body that is JSON is taken as such, whatever its sender calls it.
+"""
+
+from aiohttp.web import RequestPayloadError
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server.exchange import Exchange
+from proxy.upstream.decoding import SUPPORTED, BrokenEncoding, TooLarge, UnknownEncoding, decode_whole
+
+
+async def read_body(exchange: Exchange) -> bytes:
+    """The whole body. Raises `Rejected` when it is too large, broken, or compressed in an unknown way."""
+    limit = exchange.gateway.settings.max_body
+    request = exchange.request
+    if (request.content_length or 0) > limit:
+        raise _too_large(limit)
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the reply has not begun
+    body = await _read(exchange, limit)
+    exchange.bytes_in = len(body)
+    if encoding := request.headers.get("Content-Encoding"):
+        return _decode(encoding, body, limit)
+    return body
+
+
+async def _read(exchange: Exchange, limit: int) -> bytes:
+    content = exchange.request.content
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while not content.at_eof():
+            if not content.is_eof():
+                exchange.watch.wait(exchange.gateway.body_limit)
+            chunk = await content.readany()
+            size += len(chunk)
+            if size > limit:
+                raise _too_large(limit)
+            chunks.append(chunk)
+    except RequestPayloadError as error:
+        raise Rejected(_malformed("The request's body is not valid HTTP.")) from error
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _decode(encoding: str, body: bytes, limit: int) -> bytes:
+    """The codes are those that Messages has for it (messages.md 16.3)."""
+    try:
+        return decode_whole(encoding, body, limit)
+    except UnknownEncoding as error:
+        message = f"The request's {error}."
+        raise Rejected(_malformed(message, "request_body_encoding_unsupported")) from error
+    except BrokenEncoding as error:
+        message = f"The request's body is not what its content-encoding says; {SUPPORTED} are read."
+        raise Rejected(_malformed(message, "request_body_encoding_invalid")) from error
+    except TooLarge as error:
+        raise _too_large(limit, "request_body_too_large_after_decoding") from error
+
+
+def _malformed(message: str, code: str | None = None) -> Error:
+    details: dict[str, object] | None = {"error_code": code} if code else None
+    return Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED, details=details)
+
+
+def _too_large(limit: int, code: str | None = None) -> Rejected:
+    message = f"The request's body is larger than {limit} bytes."
+    details: dict[str, object] | None = {"error_code": code} if code else None
+    return Rejected(Error(ErrorClass.TOO_LARGE, message, reason=Reason.BODY_TOO_LARGE, details=details))

@@ -1,0 +1,285 @@
+"""One request of a client, from its first byte to its record: who it is, what its replies carry, what is told of it.
+
+Handlers of endpoints get one and do the rest. Whatever they answer goes through `respond` or `begin`, so that no
+reply leaves without its ids and no error in another shape than the client's.
+"""
+
+import time
+from typing import Literal
+
+from aiohttp.web import BaseRequest, Response, StreamResponse
+from multidict import CIMultiDict
+
+from proxy.canonical.errors import Error, ErrorClass
+from proxy.canonical.loss import Loss
+from proxy.canonical.usage import Usage
+from proxy.server import ids, rate_limits
+from proxy.server.gateway import Gateway, Served
+from proxy.server.watch import Watch
+from proxy.settings import LossPolicy
+from proxy.telemetry.logs import timestamp
+from proxy.translation import pair
+from proxy.translation.codecs import ClientProtocol
+from proxy.translation.pair import Prepared
+from proxy.upstream.pool import Answer
+
+Header = tuple[str, str]
+Outcome = Literal["ok", "refused", "failed", "client_left"]
+
+SERVER = "dragoman"
+JSON = "application/json"
+EVENTS = "text/event-stream; charset=utf-8"
+
+_LOSSES_SHOWN = 20
+_VALUE_LIMIT = 1000  # characters of one header: aiohttp's clients stop at 8190, so keep far below
+_PRECEDENCE = {"approx": 0, "drop": 1, "refuse": 2}
+
+# Headers of a backend that a client of the same protocol gets as they are, beside the rate limits.
+_SAME_PROTOCOL = frozenset({"openai-processing-ms", "openai-version"})
+_LIMIT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-")
+
+
+class Exchange:
+    """`client` is the protocol that the client's path speaks; `route` names the endpoint in records."""
+
+    __slots__ = (
+        "_backend_headers",
+        "_extra",
+        "bytes_in",
+        "bytes_out",
+        "client",
+        "first_token",
+        "gateway",
+        "id",
+        "loss_policy",
+        "model",
+        "model_requested",
+        "outcome",
+        "prepared",
+        "reason",
+        "request",
+        "route",
+        "served",
+        "started",
+        "status",
+        "stop",
+        "stream",
+        "trace",
+        "upstream_id",
+        "usage",
+        "watch",
+    )
+
+    def __init__(self, gateway: Gateway, request: BaseRequest, client: ClientProtocol, route: str) -> None:
+        self.gateway = gateway
+        self.request = request
+        self.client: ClientProtocol = client
+        self.route = route
+        self.id = ids.request_id()
+        self.trace = ids.trace_id(request.headers.get("traceparent"))
+        self.watch = Watch()
+        self.started = time.monotonic()
+        self.first_token: float | None = None
+        self.served: Served | None = None
+        self.prepared: Prepared | None = None
+        self.loss_policy = LossPolicy()
+        self.model_requested: str | None = None
+        self.model: str | None = None
+        self.upstream_id: str | None = None
+        self.stream = False
+        self.status = 0
+        self.outcome: Outcome = "failed"
+        self.reason: str | None = None
+        self.stop: str | None = None
+        self.usage: Usage | None = None
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._backend_headers: list[Header] = []
+        self._extra: list[Header] = []
+
+    # ---- what the client gets
+
+    def respond(self, status: int, body: bytes, content_type: str = JSON) -> Response:
+        """A whole reply."""
+        self.status = status
+        self.bytes_out = len(body)
+        if status < 400:
+            self.outcome = "ok"
+        response = Response(body=body, status=status, headers=self._headers(content_type))
+        if self.gateway.draining:
+            response.force_close()
+        return response
+
+    async def begin(self) -> StreamResponse:
+        """The head of a reply that streams; it is sent when this returns."""
+        self.status = 200
+        headers = self._headers(EVENTS)
+        headers["Cache-Control"] = "no-cache"
+        headers["X-Accel-Buffering"] = "no"
+        response = StreamResponse(status=200, headers=headers)
+        if self.gateway.draining:
+            response.force_close()
+        await response.prepare(self.request)
+        return response
+
+    def refuse(self, error: Error, status: int | None = None) -> Response:
+        """The error in the client's own shape, with the status of its class unless another is given."""
+        by_class, body = pair.write_client_error(self.client, self.hide(error), self.id)
+        return self.refuse_as_told(error, status or by_class, body)
+
+    def refuse_as_told(self, error: Error, status: int, body: bytes) -> Response:
+        """An error whose body is there already: `error` only tells what its headers say."""
+        self.note_error(error)
+        self._extra.extend(_error_headers(error))
+        return self.respond(status, body)
+
+    def note_error(self, error: Error) -> None:
+        """Remember for the record that the exchange ended in this error."""
+        self.reason = error.reason.value if error.reason is not None else error.kind.value
+        ours = error.http is None and error.kind in _REFUSALS
+        self.outcome = "refused" if ours else "failed"
+
+    def hide(self, error: Error) -> Error:
+        """The error without secrets in its text. A client's own key is its own business, but no harm is done."""
+        error.message = self.gateway.scrub(error.message)
+        return error
+
+    def add_header(self, name: str, value: str) -> None:
+        """A further header for the reply, when it has not begun."""
+        self._extra.append((name, header_text(value)))
+
+    # ---- what is known of the backend
+
+    def heard(self, answer: Answer) -> None:
+        """Take over what the head of the backend's answer says beside its body."""
+        headers = answer.headers
+        self.upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
+        served = self.served
+        if served is None or served.backend.settings.ratelimit_headers == "drop":
+            return
+        client_is_messages = self.client == "messages"
+        if client_is_messages == (served.backend.protocol == "messages"):
+            self._backend_headers = [
+                (name, value)
+                for name, value in headers.items()
+                if (lower := name.lower()).startswith(_LIMIT_PREFIXES) or lower in _SAME_PROTOCOL
+                if value.isascii() and len(value) <= _VALUE_LIMIT
+            ]
+        elif client_is_messages:
+            self._backend_headers = rate_limits.translate(headers, "openai", "anthropic", time.time())
+        else:
+            self._backend_headers = rate_limits.translate(headers, "anthropic", "openai", time.time())
+
+    # ---- the parts of a reply
+
+    def _headers(self, content_type: str) -> CIMultiDict[str]:
+        headers: list[Header] = [("Content-Type", content_type), ("Server", SERVER), ("x-request-id", self.id)]
+        if self.client == "messages":
+            headers.append(("request-id", self.id))
+        headers.append(("dragoman-trace-id", self.trace))
+        if self.served is not None:
+            headers.append(("dragoman-upstream", self.served.backend.name))
+        if self.model is not None:
+            headers.append(("dragoman-upstream-model", header_text(self.model)))
+        if self.upstream_id is not None:
+            headers.append(("dragoman-upstream-request-id", self.upstream_id))
+        if self.prepared is not None and self.loss_policy.shown and (losses := self.prepared.losses):
+            headers.append(("dragoman-loss", loss_header(losses)))
+        headers += self._backend_headers
+        headers += self._extra
+        return CIMultiDict(headers)
+
+    def record(self) -> dict[str, object]:
+        """The access record (operations.md 5): no text of the conversation, no key."""
+        now = time.monotonic()
+        fields: dict[str, object] = {
+            "ts": timestamp(),
+            "level": "info",
+            "log": "access",
+            "request_id": self.id,
+            "client_request_id": ids.client_id(self.request.headers.get("x-client-request-id")),
+            "trace_id": self.trace,
+            "client_ip": self.request.remote,
+            "client": self.client,
+            "backend": self.served.backend.protocol if self.served is not None else None,
+            "route": self.route,
+            "model_requested": _logged(self.model_requested),
+            "upstream": self.served.backend.name if self.served is not None else None,
+            "upstream_model": _logged(self.model),
+            "upstream_request_id": self.upstream_id,
+            "stream": self.stream,
+            "status": self.status or (499 if self.outcome == "client_left" else 500),
+            "outcome": self.outcome,
+            "reason": self.reason,
+            "finish_reason": self.stop,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+            "ms": {"total": round((now - self.started) * 1000, 1)},
+        }
+        if self.first_token is not None:
+            fields["ms"] = {
+                "total": round((now - self.started) * 1000, 1),
+                "first_token": round((self.first_token - self.started) * 1000, 1),
+            }
+        if (usage := self.usage) is not None:
+            fields["tokens"] = {
+                "input": usage.prompt,
+                "output": usage.output,
+                "cache_read": usage.cache_read,
+                "cache_write": usage.cache_write,
+                "reasoning": usage.reasoning,
+            }
+        if self.prepared is not None and (losses := self.prepared.losses):
+            fields["losses"] = sorted({loss.rule.value for loss in losses})
+        return fields
+
+
+# Classes that the proxy raises itself because of what the client asked.
+_REFUSALS = frozenset(
+    {
+        ErrorClass.INVALID,
+        ErrorClass.UNSUPPORTED,
+        ErrorClass.NOT_FOUND,
+        ErrorClass.MODEL_NOT_FOUND,
+        ErrorClass.TOO_LARGE,
+        ErrorClass.AUTHENTICATION,
+        ErrorClass.PERMISSION,
+        ErrorClass.QUOTA,
+        ErrorClass.RATE_LIMIT,
+    }
+)
+
+
+def _error_headers(error: Error) -> list[Header]:
+    headers: list[Header] = []
+    if error.reason is not None:
+        headers.append(("dragoman-reason", error.reason.value))
+    if error.retry_after is not None:
+        headers += rate_limits.write_retry_after(error.retry_after)
+    if error.kind is ErrorClass.QUOTA:
+        headers.append(("x-should-retry", "false"))
+    elif error.should_retry is not None:
+        headers.append(("x-should-retry", "true" if error.should_retry else "false"))
+    return headers
+
+
+def loss_header(losses: list[Loss]) -> str:
+    """`<rule>;<level>, …`: each rule once, with its gravest level, at most 20 (mapping.md 0.2)."""
+    gravest: dict[str, str] = {}
+    for loss in losses:
+        rule, level = loss.rule.value, loss.level
+        if rule not in gravest or _PRECEDENCE[gravest[rule]] < _PRECEDENCE[level]:
+            gravest[rule] = level
+    return ", ".join(f"{rule};{level}" for rule, level in list(gravest.items())[:_LOSSES_SHOWN])
+
+
+def header_text(text: str) -> str:
+    """`text` as a header can hold it: visible ASCII, bounded."""
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(character if " " <= character <= "~" else "?" for character in text)
+    return text[:_VALUE_LIMIT]
+
+
+def _logged(model: str | None) -> str | None:
+    """A client may put anything in a model's name, half surrogates among it."""
+    return None if model is None else model[:128].encode(errors="replace").decode()

@@ -1,0 +1,82 @@
+"""What all exchanges share: the settings in force, the backends, the pool, what is open now, and where to record it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.target import Target
+from proxy.server.watch import Limit, Limits, body_limit, limits_of
+from proxy.settings import ModelRoute, Settings
+from proxy.telemetry.logs import AccessLog
+from proxy.telemetry.scrubber import Scrubber
+from proxy.translation.profiles import profile_of
+from proxy.upstream.backend import Backend
+from proxy.upstream.pool import Pool
+
+if TYPE_CHECKING:
+    from proxy.server.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A backend with the time limits that hold toward it."""
+
+    backend: Backend
+    limits: Limits
+
+
+class Gateway:
+    """Made inside the loop that serves. `close()` it there."""
+
+    def __init__(self, settings: Settings, access: AccessLog) -> None:
+        """Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
+        self.settings = settings
+        self.access = access
+        self.scrub = Scrubber(secrets_of(settings))
+        self.served = {
+            name: Served(Backend(upstream), limits_of(upstream.timeouts))
+            for name, upstream in settings.upstreams.items()
+        }
+        self.body_limit: Limit = body_limit(settings.timeouts)
+        self.pool = Pool()
+        self.open: set[Exchange] = set()
+        self.ready = False
+        self.draining = False
+
+    def route(self, model: str) -> ModelRoute:
+        """Where a model goes. Raises `Rejected`, class MODEL_NOT_FOUND."""
+        found = self.settings.route(model)
+        if found is None:
+            raise Rejected(unknown_model(model))
+        return found
+
+    def target(self, route: ModelRoute, model: str) -> Target:
+        """What a request writer must know of the backend that `model`, the client's name, goes to."""
+        name = route.model or model
+        backend = self.served[route.upstream.name].backend
+        return Target(backend.protocol, name, backend.dialect, profile_of(name), route.hosted_tools)
+
+    async def close(self) -> None:
+        """Close all connections to backends, and write what is not yet recorded."""
+        await self.pool.close()
+        self.access.flush()
+
+
+def unknown_model(model: str) -> Error:
+    """One text for models that are unknown and that are not allowed: it must not tell which exist."""
+    return Error(
+        ErrorClass.MODEL_NOT_FOUND,
+        f"The model '{model[:128]}' does not exist or you do not have access to it.",
+        param="model",
+        reason=Reason.MODEL_DENIED,
+    )
+
+
+def secrets_of(settings: Settings) -> Iterator[str]:
+    """All that must never be shown."""
+    for upstream in settings.upstreams.values():
+        if upstream.api_key is not None:
+            yield upstream.api_key.get_secret_value()
+        for value in upstream.headers.values():
+            yield value.get_secret_value()

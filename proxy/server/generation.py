@@ -1,0 +1,111 @@
+"""One answer of a model: the endpoints that all three protocols are about (operations.md 1)."""
+
+import asyncio
+import time
+
+from aiohttp.web import StreamResponse
+from multidict import CIMultiDict
+
+from proxy.canonical.errors import Rejected
+from proxy.server.answers import Passed, begins_events, refuse_errors
+from proxy.server.bodies import read_body
+from proxy.server.exchange import EVENTS, Exchange
+from proxy.server.gateway import Served
+from proxy.server.relay import Relay
+from proxy.settings import ModelRoute
+from proxy.translation import pair
+from proxy.translation.pair import Options, Prepared
+from proxy.upstream.headers import request_headers
+from proxy.upstream.pool import Answer
+
+
+async def generate(exchange: Exchange) -> StreamResponse:
+    """Read, route, translate, ask, and answer. Raises `Rejected`."""
+    prepared, served = _prepare(exchange, await read_body(exchange))
+    if prepared.prewarm:
+        return exchange.respond(200, prepared.immediate(), EVENTS if prepared.stream else "application/json")
+    headers = request_headers(
+        served.backend, exchange.request.headers, exchange.id, same_protocol=prepared.same_protocol
+    )
+    prepared.context.now = int(time.time())
+    try:
+        if prepared.stream:
+            return await _stream(exchange, served, prepared, headers)
+        return await _whole(exchange, served, prepared, headers)
+    except Passed as passed:
+        return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+
+
+def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
+    """The parsed request lives only in here: keeping it while the backend is asked costs memory and cache."""
+    seen = pair.peek(exchange.client, raw)
+    gateway = exchange.gateway
+    exchange.model_requested = seen.model
+    exchange.stream = seen.stream
+    route = gateway.route(seen.model)
+    exchange.loss_policy = route.loss
+    served = exchange.served = gateway.served[route.upstream.name]
+    target = gateway.target(route, seen.model)
+    exchange.model = target.model
+    prepared = exchange.prepared = pair.prepare(seen, target, _options(exchange, route))
+    return prepared, served
+
+
+def _options(exchange: Exchange, route: ModelRoute) -> Options:
+    """The strictest of what the model's entry and the request itself say."""
+    return Options(
+        exchange.id,
+        strict=route.loss.strict or exchange.request.headers.get("dragoman-strict") == "1",
+        refused=route.loss.refused,
+        response_model=route.response_model,
+        always_stream=route.upstream.always_stream_upstream,
+    )
+
+
+async def _stream(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
+    relay = Relay(exchange, served, prepared)
+    try:
+        return await relay.run(headers)
+    except Rejected as rejected:
+        return await relay.fail(rejected.error)
+    except Passed as passed:
+        if not relay.committed:
+            raise
+        return await relay.fail(passed.error)
+    except asyncio.CancelledError:
+        if (error := exchange.watch.overdue()) is None:
+            raise
+        return await relay.fail(error)
+    finally:
+        relay.close()
+
+
+async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
+    exchange.watch.wait_in_all(served.limits.total_whole)
+    exchange.watch.wait(served.limits.first_event_whole)
+    backend = served.backend
+    answer = await exchange.gateway.pool.start(backend, backend.url, headers, prepared.body)
+    try:
+        await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
+        first = await answer.readany()
+        if prepared.upstream_stream or begins_events(first):
+            body = await _fold(exchange, served, prepared, answer, first)
+        else:
+            body = prepared.reply(first + await answer.read())
+        answer.finish()
+    finally:
+        answer.close()
+    exchange.usage, exchange.stop = prepared.usage, prepared.stop
+    return exchange.respond(200, body)
+
+
+async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: Answer, chunk: bytes) -> bytes:
+    """The backend streams, the client does not (mapping.md 14.1)."""
+    folding = prepared.folding()
+    while chunk:
+        folding.feed(chunk)
+        if folding.closed:
+            break
+        exchange.watch.wait(served.limits.idle)
+        chunk = await answer.readany()
+    return prepared.folded(folding)

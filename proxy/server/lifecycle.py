@@ -1,0 +1,182 @@
+"""From the start of the process to its end.
+
+The end has an order (operations.md 6.3): refuse probes but serve on, so that load balancers turn away; stop
+listening; let streams finish; tell those that don't; leave. A second signal ends at once.
+"""
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+from aiohttp import web
+
+from proxy import __version__
+from proxy.canonical.errors import Error, ErrorClass, Reason
+from proxy.server.app import App, Server
+from proxy.server.demo import start_demo
+from proxy.server.gateway import Gateway
+from proxy.server.probes import Admin
+from proxy.settings import Address, Settings
+from proxy.telemetry.logs import AccessLog, configure_messages, write_stdout
+from proxy.upstream.dialects import UnknownDialect
+
+_OK = 0
+_MISTAKES = 1
+_UNUSABLE = 2
+
+# After the last stream has been told, seconds for the bytes to leave.
+_LAST_BYTES = 5.0
+_POLL = 0.05  # seconds between looks at what is still open
+_ENDED_AT_ONCE = 130
+
+log = logging.getLogger("dragoman")
+
+
+def run(settings: Settings, *, demo: bool = False) -> int:
+    """Serve until a signal says otherwise. The result is the exit code: 0, 1 for settings that can't be used, 2 when
+    the addresses can't be listened on.
+    """
+    try:
+        import uvloop
+
+        new_loop: Callable[[], asyncio.AbstractEventLoop] | None = uvloop.new_event_loop
+    except ImportError:
+        new_loop = None
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(serve(settings, demo=demo))
+
+
+async def serve(settings: Settings, *, demo: bool = False) -> int:
+    """As `run`, inside a loop."""
+    async with AsyncExitStack() as stack:
+        if demo:
+            backend = await start_demo()
+            stack.push_async_callback(backend.close)
+            settings = settings.with_demo_at(backend.base_url + "/v1")
+        try:
+            gateway = Gateway(settings, AccessLog(write_stdout))
+        except (UnknownDialect, OSError) as error:
+            _say(f"dragoman: {error}")
+            return _MISTAKES
+        stack.push_async_callback(gateway.close)
+        configure_messages(gateway.scrub)
+        ending = Ending(gateway)
+        try:
+            clients = await _listen(stack, Server(gateway, App(gateway)), settings.listen)
+            admin = await _listen(stack, Server(gateway, Admin(gateway, ending.begin)), settings.admin_listen)
+        except OSError as error:
+            _say(f"dragoman: can't listen: {error.strerror or error}")
+            return _UNUSABLE
+        _settle_memory()
+        ending.watch_signals()
+        gateway.ready = True
+        _announce(settings, clients, admin)
+        await ending.carry_out(clients)
+    return _OK
+
+
+class Listener(NamedTuple):
+    """A listening socket and what serves its connections."""
+
+    server: Server
+    site: web.TCPSite
+    port: int
+
+
+async def _listen(stack: AsyncExitStack, server: Server, address: Address) -> Listener:
+    """Raises OSError when the address is in use or not ours."""
+    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_LAST_BYTES)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, address.host, address.port)
+    await site.start()
+    return Listener(server, site, runner.addresses[0][1])
+
+
+def _settle_memory() -> None:
+    """What exists now lives as long as the process: the collector need not look at it again (performance.md 9)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 50)
+
+
+def _announce(settings: Settings, clients: Listener, admin: Listener) -> None:
+    listen = Address(settings.listen.host, clients.port)
+    _say(f"Dragoman {__version__} listens on http://{listen}, without keys: whoever reaches it may use it.")
+    for name, upstream in settings.upstreams.items():
+        whose = "its own key" if upstream.api_key is not None else "the client's key"
+        _say(f"  upstream {name}: {upstream.protocol} at {upstream.base_url}, with {whose}")
+    for route in settings.models:
+        renamed = f" as {route.model}" if route.model else ""
+        _say(f"  models {route.match}: {route.upstream.name}{renamed}")
+    _say(f"  probes on http://{Address(settings.admin_listen.host, admin.port)}: /healthz /readyz")
+
+
+def _say(line: str) -> None:
+    """Tell whoever started the process; stdout is for records."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+class Ending:
+    """The order in which serving ends."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._begun = asyncio.Event()
+        self._lame_duck = gateway.settings.drain.lame_duck
+
+    def watch_signals(self) -> None:
+        """End on SIGTERM, and on SIGINT: that comes from a terminal, where no load balancer needs time to turn away."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(signal.SIGTERM, self._on_signal, self._lame_duck)
+            loop.add_signal_handler(signal.SIGINT, self._on_signal, 0.0)
+
+    def begin(self) -> None:
+        """Refuse probes from now on, and let `carry_out` do the rest."""
+        self._gateway.draining = True
+        self._begun.set()
+
+    async def carry_out(self, clients: Listener) -> None:
+        """Wait for `begin`; return when nothing is open any more, or nothing can be waited for."""
+        await self._begun.wait()
+        log.info("Draining: %d requests are open", len(self._gateway.open))
+        await asyncio.sleep(self._lame_duck)
+        await clients.site.stop()
+        clients.server.pre_shutdown()  # connections that wait for a next request
+        if not await self._idle_within(self._gateway.settings.drain.max_stream):
+            for exchange in list(self._gateway.open):
+                exchange.watch.end(_going_down())
+            await self._idle_within(_LAST_BYTES)
+
+    async def _idle_within(self, seconds: float) -> bool:
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self._gateway.open:
+            if asyncio.get_running_loop().time() >= deadline:
+                return False
+            await asyncio.sleep(_POLL)
+        return True
+
+    def _on_signal(self, lame_duck: float) -> None:
+        if self._begun.is_set():
+            self._gateway.access.flush()
+            os._exit(_ENDED_AT_ONCE)
+        self._lame_duck = lame_duck
+        self.begin()
+
+
+def _going_down() -> Error:
+    return Error(
+        ErrorClass.OVERLOADED,
+        "The proxy is shutting down; try again.",
+        reason=Reason.DRAINING,
+        retry_after=1,
+    )
