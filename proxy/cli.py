@@ -80,8 +80,7 @@ def _serve(parsed: argparse.Namespace) -> int:
 
     from proxy.server import run
 
-    run(settings, demo=parsed.demo)
-    return _OK
+    return run(settings, demo=parsed.demo)
 
 
 def _settings(parsed: argparse.Namespace) -> Settings:

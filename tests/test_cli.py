@@ -30,8 +30,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     """What the server was started with, instead of a server."""
     calls: Served = []
 
-    def run(settings: Settings, demo: bool) -> None:
+    def run(settings: Settings, demo: bool) -> int:
         calls.append((settings, demo))
+        return 0
 
     monkeypatch.setattr(proxy.server, "run", run, raising=False)
     return calls
