@@ -1,0 +1,1 @@
+"""The invariants of mapping.md section 20, as properties over all pairs."""
