@@ -13,7 +13,6 @@ from tests.harness.client import get_status
 from tests.harness.wire import Json, Protocol
 
 SERVE = (sys.executable, "-m", "proxy", "serve", "--config")
-UPSTREAM_KEY = "upstream-key"
 READY_WITHIN_S = 20.0
 ENDED_WITHIN_S = 10.0
 POLL_S = 0.02
@@ -24,20 +23,23 @@ class ProxyFailed(Exception):
 
 
 class ProxyProcess:
-    """`settings` are keys of the configuration file that are added to the usual ones, or replace them."""
+    """key: the proxy's own for the backend; with None it passes on the client's."""
 
     def __init__(
-        self, protocol: Protocol, backend_url: str, settings: Json = None, command: tuple[str, ...] = SERVE
+        self,
+        protocol: Protocol,
+        backend_url: str,
+        *,
+        key: str | None = "upstream-key",
+        command: tuple[str, ...] = SERVE,
     ) -> None:
+        upstream = {"name": "backend", "protocol": protocol, "base_url": backend_url}
         self.port, admin_port = _free_ports(2)
         self.config: dict[str, Json] = {
             "listen": f"127.0.0.1:{self.port}",
             "admin_listen": f"127.0.0.1:{admin_port}",
-            "upstreams": [
-                {"name": "backend", "protocol": protocol, "base_url": backend_url, "api_key": UPSTREAM_KEY},
-            ],
+            "upstreams": [upstream if key is None else {**upstream, "api_key": key}],
             "models": [{"match": "*", "upstream": "backend"}],
-            **(settings or {}),
         }
         self._command = command
         self._folder = tempfile.TemporaryDirectory(prefix="dragoman-test-")

@@ -1,0 +1,1 @@
+"""Real clients against the proxy as a process of its own, with a strict backend behind it."""
