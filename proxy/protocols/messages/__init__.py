@@ -1,1 +1,20 @@
-"""Anthropic Messages."""
+"""Anthropic Messages, on either side. The fact sheet is messages.md, the translation rules are mapping.md."""
+
+from proxy.protocols.messages.errors import read_error, write_error
+from proxy.protocols.messages.reply_reader import read_reply
+from proxy.protocols.messages.reply_writer import write_reply
+from proxy.protocols.messages.request_reader import read_request
+from proxy.protocols.messages.request_writer import write_request
+from proxy.protocols.messages.stream_reader import StreamReader
+from proxy.protocols.messages.stream_writer import StreamWriter
+
+__all__ = [
+    "StreamReader",
+    "StreamWriter",
+    "read_error",
+    "read_reply",
+    "read_request",
+    "write_error",
+    "write_reply",
+    "write_request",
+]

@@ -1,0 +1,316 @@
+"""Write the parts of a turn as content blocks of a Messages request.
+
+Mirrors `block_reader`. A part that Messages has no block for is recorded or refused here; where blocks go in a
+message is the business of `turn_writer`.
+"""
+
+from base64 import b64decode
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import (
+    Audio,
+    CacheMark,
+    Call,
+    Citation,
+    Document,
+    HostedCall,
+    Image,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Result,
+    SearchResult,
+    Source,
+    Text,
+    Turn,
+)
+from proxy.canonical.target import Target
+from proxy.protocols.fields import Wire, invalid
+from proxy.protocols.messages.arguments import arguments_object
+from proxy.protocols.messages.citations import LOCATIONS, WEB
+from proxy.protocols.messages.tables import IMAGE_TYPES, PDF, is_native
+
+EMPTY_ERROR = "error"  # an error without content is refused (messages.md 12, rule 18)
+
+
+@dataclass(slots=True)
+class WrittenTurn:
+    """The blocks of one turn: results apart, since they come first in the message that they end up in."""
+
+    results: list[Wire] = field(default_factory=list)
+    blocks: list[Wire] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BlockWriter:
+    """Writes parts for one target."""
+
+    target: Target
+    losses: LossReport
+
+    def turn(self, turn: Turn) -> WrittenTurn:
+        """The blocks of a turn, without texts that are empty, which the vendor refuses."""
+        written = WrittenTurn()
+        genuine = turn.role == "assistant" and self._keeps_thinking(turn)
+        for part in turn.parts:
+            match part:
+                case Result():
+                    written.results.append(self._result(part))
+                case Reasoning() if genuine and part.native is not None:
+                    written.blocks.append(part.native)
+                case _:
+                    block = self._block(part, turn.at)
+                    if block is not None:
+                        written.blocks.append(block)
+        return written
+
+    def _block(self, part: Part, turn_at: Path) -> Wire | None:
+        match part:
+            case Text():
+                return self._text(part, turn_at)
+            case Call():
+                return self._call(part, turn_at)
+            case Result():
+                return self._result(part)
+            case Reasoning():
+                self.losses.drop(Rule.FOREIGN_REASONING, part.at or turn_at)
+                return None
+            case Image():
+                return self._image(part)
+            case Document():
+                return self._document(part)
+            case SearchResult():
+                return self._search_result(part, turn_at)
+            case Refusal():
+                return self._text(Text(part.text, cache=part.cache), turn_at)
+            case Audio():
+                return self._audio(part, turn_at)
+            case HostedCall() | Opaque():
+                return self._vendor_block(part)
+            case _:
+                assert_never(part)
+
+    def _mark(self, mark: CacheMark | None, path: Path) -> None:
+        if mark is not None:
+            self.losses.drop(Rule.PROMPT_CACHE_BREAKPOINT, path)
+
+    def _text(self, part: Text, path: Path) -> Wire | None:
+        self._mark(part.cache, path)
+        if part.phase is not None:
+            self.losses.approx(Rule.PHASE, path)
+        if not part.text or part.text.isspace():
+            return None
+        if part.citations:
+            citations = self._citations(part.citations, path)
+            if citations:
+                return {"type": "text", "text": part.text, "citations": citations}
+        return {"type": "text", "text": part.text}
+
+    def _citations(self, citations: list[Citation], path: Path) -> list[Wire]:
+        """Only the vendor's own, whole ones: it checks them (mapping.md 4.7)."""
+        own: list[Wire] = []
+        for citation in citations:
+            native = citation.native
+            if (
+                native is None
+                or native.get("type") not in LOCATIONS
+                or (native.get("type") == WEB and not native.get("encrypted_index"))
+            ):
+                self.losses.drop(Rule.CITATIONS, path)
+            else:
+                own.append(native)
+        return own
+
+    # --- images, documents, search results (mapping.md 4.2, 4.3, 4.6) ---
+
+    def _image(self, part: Image) -> Wire:
+        self._mark(part.cache, part.at)
+        if part.detail not in (None, "auto"):
+            self.losses.drop(Rule.IMAGE_DETAIL, part.at)
+        source = part.source
+        match source.kind:
+            case "url":
+                if self.target.dialect.no_url_images:
+                    self.losses.refuse(Rule.IMAGE, part.at, "the backend takes no image by URL.")
+                return {"type": "image", "source": {"type": "url", "url": source.data}}
+            case "base64" | "text":
+                media_type = _image_type(source)
+                if media_type is None:
+                    self.losses.refuse(
+                        Rule.IMAGE, part.at, f"images are JPEG, PNG, GIF or WebP, not '{source.media_type}'."
+                    )
+                return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": source.data}}
+            case "file":
+                return {"type": "image", "source": self._file(source, part.at)}
+            case _:
+                assert_never(source.kind)
+
+    def _file(self, source: Source, path: Path) -> Wire:
+        if not self.target.same_vendor:
+            self.losses.refuse(Rule.FILE_ID, path, "files stay at the vendor that holds them.")
+        return {"type": "file", "file_id": source.data}
+
+    def _document(self, part: Document) -> Wire:
+        self._mark(part.cache, part.at)
+        if part.detail not in (None, "auto"):
+            self.losses.drop(Rule.DETAIL, part.at)
+        if part.content is not None:
+            content = [written for inner in part.content if (written := self._block(inner, part.at)) is not None]
+            block: Wire = {"type": "document", "source": {"type": "content", "content": content}}
+        elif part.source is not None:
+            block = {"type": "document", "source": self._document_source(part.source, part.at)}
+        else:
+            invalid(part.at, "expected a document, got none.")
+        if part.title:
+            block["title"] = part.title
+        if part.context:
+            block["context"] = part.context
+        if part.cite:
+            block["citations"] = {"enabled": True}
+        return block
+
+    def _document_source(self, source: Source, path: Path) -> Wire:
+        match source.kind:
+            case "url":
+                return {"type": "url", "url": source.data}
+            case "text":
+                return {"type": "text", "media_type": "text/plain", "data": source.data}
+            case "file":
+                return self._file(source, path)
+            case "base64":
+                if _essence(source.media_type) == PDF or source.data.startswith(PDF_START):
+                    return {"type": "base64", "media_type": PDF, "data": source.data}
+                if not _is_text_type(_essence(source.media_type)):
+                    self.losses.refuse(
+                        Rule.DOC_TYPE, path, f"documents are PDF or plain text, not '{source.media_type}'."
+                    )
+                return {"type": "text", "media_type": "text/plain", "data": _decoded(source.data, path)}
+            case _:
+                assert_never(source.kind)
+
+    def _search_result(self, part: SearchResult, path: Path) -> Wire:
+        self._mark(part.cache, part.at)
+        content = [block for inner in part.content if (block := self._text(inner, path)) is not None]
+        return {"type": "search_result", "source": part.source, "title": part.title, "content": content}
+
+    def _audio(self, part: Audio, path: Path) -> Wire | None:
+        """An earlier spoken answer is its words; speech of the user can't be carried (mapping.md 4.4)."""
+        if part.id is None and not part.transcript:
+            self.losses.refuse(Rule.AUDIO_IN, part.at or path, "the backend hears no audio.")
+        self.losses.approx(Rule.AUDIO, part.at or path)
+        return self._text(Text(part.transcript or ""), path)
+
+    # --- calls and results (mapping.md 4.5, 4.9) ---
+
+    def _call(self, part: Call, path: Path) -> Wire:
+        self._mark(part.cache, part.at or path)
+        arguments: object = part.input
+        if part.kind == "custom":
+            self.losses.approx(Rule.CUSTOM_TOOL, part.at or path)
+            arguments = {"input": part.arguments}
+        elif arguments is None:
+            arguments, sound = arguments_object(part.arguments)
+            if not sound:
+                self.losses.approx(Rule.BAD_ARGS, part.at or path)
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+
+    def _result(self, part: Result) -> Wire:
+        self._mark(part.cache, part.at)
+        block: Wire = {"type": "tool_result", "tool_use_id": part.call_id or ""}
+        parts = part.parts
+        if len(parts) == 1 and type(parts[0]) is Text:
+            self._mark(parts[0].cache, part.at)
+            content: str | list[Wire] = parts[0].text
+        else:
+            content = [inner for nested in parts if (inner := self._block(nested, part.at)) is not None]
+        if part.is_error:
+            block["content"] = content or EMPTY_ERROR
+            block["is_error"] = True
+        elif content:
+            block["content"] = content
+        return block
+
+    # --- what only a vendor can read ---
+
+    def _keeps_thinking(self, turn: Turn) -> bool:
+        """All or nothing a turn: with one block missing the vendor refuses the others (mapping.md 8.7)."""
+        return all(self._is_genuine(part) for part in turn.parts if type(part) is Reasoning)
+
+    def _is_genuine(self, part: Reasoning) -> bool:
+        native = part.native
+        if native is None:
+            return False
+        match native.get("type"):
+            case "thinking":
+                return bool(native.get("signature")) or self.target.dialect.unsigned_thinking
+            case "redacted_thinking":
+                return bool(native.get("data"))
+            case _:
+                return False
+
+    def _vendor_block(self, part: HostedCall | Opaque) -> Wire | None:
+        if is_native(part.native):
+            return part.native
+        self.losses.drop(Rule.HOSTED_TOOL if isinstance(part, HostedCall) else _opaque_rule(part), part.at)
+        return None
+
+
+def _opaque_rule(part: Opaque) -> Rule:
+    return Rule.COMPACTION if part.type == "compaction" else Rule.UNKNOWN_FIELD
+
+
+# --- media types ---
+
+PDF_START = "JVBERi"  # base64 of "%PDF-"
+_MAGIC = (
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"\x89PNG", "image/png"),
+    (b"GIF8", "image/gif"),
+)
+_ALIASES = {"image/jpg": "image/jpeg"}
+_TEXT_TYPES = frozenset(
+    {
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/sql",
+        "application/x-sh",
+    }
+)
+
+
+def _essence(media_type: str | None) -> str:
+    return (media_type or "").split(";", 1)[0].strip().lower()
+
+
+def _is_text_type(media_type: str) -> bool:
+    return media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml"))
+
+
+def _image_type(source: Source) -> str | None:
+    """What the image really is: the vendor refuses bytes that are not what they are declared to be."""
+    try:
+        start = b64decode(source.data[:16])
+    except ValueError:
+        start = b""
+    for magic, media_type in _MAGIC:
+        if start.startswith(magic):
+            return media_type
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    declared = _essence(source.media_type)
+    declared = _ALIASES.get(declared, declared)
+    return declared if declared in IMAGE_TYPES else None
+
+
+def _decoded(encoded: str, path: Path) -> str:
+    try:
+        return b64decode(encoded).decode()
+    except ValueError:
+        invalid(path, "expected base64 of UTF-8 text.")

@@ -1,0 +1,145 @@
+"""Write a prepared canonical request as a Messages request.
+
+Mirrors `request_reader`, field by field in the same order. Unknown fields are refused by the vendor, so nothing goes
+out that is not written here; what the client set and Messages lacks is recorded at the end.
+"""
+
+from typing import assert_never
+
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.request import Request
+from proxy.canonical.target import Target
+from proxy.protocols.fields import Wire
+from proxy.protocols.messages.tables import EFFORTS
+from proxy.protocols.messages.tool_writer import write_tool_choice, write_tools
+from proxy.protocols.messages.turn_writer import write_messages
+
+DEFAULT_MAX_TOKENS = 8192  # where nobody knows better (mapping.md 7.1)
+
+
+def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
+    """The body, ready for `jsontext.dumps`. Raises `Rejected` for what can't be carried."""
+    limits = request.limits
+    limit = limits.max_output if limits.max_output is not None else target.profile.max_output or DEFAULT_MAX_TOKENS
+    body: Wire = {"model": target.model, "max_tokens": 0 if limits.prewarm else limit}
+    if system := _system(request, losses):
+        body["system"] = system
+    body["messages"] = write_messages(request, target, losses)
+    if request.tools:
+        body["tools"] = write_tools(request.tools, losses)
+        choice = write_tool_choice(request)
+        if choice is not None and not (limits.prewarm and choice["type"] in ("any", "tool")):
+            body["tool_choice"] = choice
+    thinking = _thinking(request)
+    if thinking is not None:
+        body["thinking"] = thinking
+    if output := _output_config(request):
+        body["output_config"] = output
+    sampling = request.sampling
+    if sampling.temperature is not None:
+        body["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        body["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        body["top_k"] = sampling.top_k
+    if stops := [stop for stop in limits.stop if stop.strip()]:
+        body["stop_sequences"] = stops
+    if request.stream and not limits.prewarm:
+        body["stream"] = True
+    if request.identity.end_user is not None:
+        body["metadata"] = {"user_id": request.identity.end_user}
+    tier = _service_tier(request, losses)
+    if tier is not None:
+        body["service_tier"] = tier
+    _record_dropped(request, losses)
+    return body
+
+
+def _system(request: Request, losses: LossReport) -> list[Wire]:
+    """One block for each text of each source message, so that their bounds stay (mapping.md 2.1)."""
+    blocks: list[Wire] = []
+    for instruction in request.instructions:
+        for part in instruction.parts:
+            if part.cache is not None:
+                losses.drop(Rule.PROMPT_CACHE_BREAKPOINT, instruction.at)
+            if part.text.strip():
+                blocks.append({"type": "text", "text": part.text})
+    return blocks
+
+
+def _thinking(request: Request) -> Wire | None:
+    policy = request.reasoning
+    thinking: Wire
+    match policy.mode:
+        case None:
+            return None
+        case "off":
+            return {"type": "disabled"}
+        case "between_tools":
+            return {"type": "between_tools"}
+        case "adaptive":
+            thinking = {"type": "adaptive"}
+        case "budget":
+            if request.limits.prewarm:
+                return None
+            thinking = {"type": "enabled", "budget_tokens": policy.budget}
+        case _:
+            assert_never(policy.mode)
+    if policy.show is not None:
+        thinking["display"] = "summarized" if policy.show else "omitted"
+    return thinking
+
+
+def _output_config(request: Request) -> Wire:
+    output: Wire = {}
+    if request.reasoning.effort in EFFORTS:
+        output["effort"] = request.reasoning.effort
+    wanted = request.output.format
+    if wanted is not None and wanted.schema is not None and not request.limits.prewarm:
+        output["format"] = {"type": "json_schema", "schema": wanted.schema}
+    return output
+
+
+# The client's service tier -> ours, and whether the price or the queue differs (mapping.md 11.3).
+_TIERS: dict[str, tuple[str, bool]] = {
+    "default": ("standard_only", False),
+    "flex": ("standard_only", True),
+    "priority": ("auto", True),
+    "scale": ("auto", True),
+}
+
+
+def _service_tier(request: Request, losses: LossReport) -> str | None:
+    tier = request.service.tier
+    if tier is None or tier == "auto":
+        return None
+    if tier not in _TIERS:
+        losses.drop(Rule.SERVICE_TIER, ("service_tier",))
+        return None
+    name, differs = _TIERS[tier]
+    if differs:
+        losses.approx(Rule.SERVICE_TIER, ("service_tier",))
+    return name
+
+
+def _record_dropped(request: Request, losses: LossReport) -> None:
+    """What has no place in Messages (mapping.md 10.1, 11.1)."""
+    cache, state = request.cache, request.state
+    if cache.key is not None:
+        losses.drop(Rule.PROMPT_CACHE_KEY, ("prompt_cache_key",))
+    if cache.auto or cache.ttl is not None:
+        losses.drop(Rule.PROMPT_CACHE_OPTIONS, cache.at or ("prompt_cache_options",))
+    if request.identity.metadata:
+        losses.drop(Rule.METADATA, ("metadata",))
+    if state.store:
+        losses.approx(Rule.STORE, ("store",))
+    if state.truncation == "auto":
+        losses.drop(Rule.TRUNCATION, ("truncation",))
+    refused: tuple[tuple[object, Rule, Path], ...] = (
+        (state.previous_id, Rule.PREVIOUS_RESPONSE_ID, ("previous_response_id",)),
+        (state.conversation, Rule.CONVERSATION, ("conversation",)),
+        (state.background, Rule.BACKGROUND, ("background",)),
+    )
+    for value, rule, path in refused:
+        if value:
+            losses.refuse(rule, path, "the backend keeps no state.")

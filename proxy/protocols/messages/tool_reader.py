@@ -1,0 +1,183 @@
+"""Read `tools`, `tool_choice` and the tool changes that system messages make.
+
+A tool without a type is the client's own; any other type is Anthropic's, run by the client or by the vendor. A type
+that no sheet knows counts as the vendor's: refusing it is safer than showing the model a tool without a schema.
+"""
+
+from proxy.canonical.jsontext import dumps
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.tools import FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
+from proxy.protocols.fields import (
+    Wire,
+    array,
+    as_object,
+    flag,
+    invalid,
+    is_object,
+    mapping,
+    need_text,
+    one_of,
+    report_unknown,
+    text,
+    texts,
+)
+from proxy.protocols.messages.block_reader import read_mark
+from proxy.protocols.messages.tables import VENDOR_TOOLS, base_type
+
+EXAMPLES_LIMIT = 4096  # bytes of `input_examples` that a description takes up (mapping.md 5.1)
+
+_TOOL_FIELDS = frozenset(
+    {
+        "type",
+        "name",
+        "description",
+        "input_schema",
+        "strict",
+        "cache_control",
+        "defer_loading",
+        "allowed_callers",
+        "input_examples",
+        "eager_input_streaming",  # how fast arguments come, not what they are
+    }
+)
+
+
+def read_tools(wire: Wire, losses: LossReport) -> list[Tool]:
+    """The tools of a request, in their order."""
+    tools: list[Tool] = []
+    for index, entry in enumerate(array(wire, "tools", ()) or ()):
+        at: Path = ("tools", index)
+        tool = read_tool(as_object(entry, at), at, losses)
+        if tool is not None:
+            tools.append(tool)
+    return tools
+
+
+def read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool | None:
+    """One entry of `tools`; None for a function that only code of the vendor may call."""
+    wire_type = text(wire, "type", path)
+    if wire_type is None or wire_type == "custom":
+        return _function_tool(wire, path, losses)
+    side, kind, name = VENDOR_TOOLS.get(base_type(wire_type), ("server", wire_type, wire_type))
+    name = text(wire, "name", path) or name
+    if side == "client":
+        return TypedTool(kind, wire, name, at=path)
+    return HostedTool(kind, wire, name, at=path)
+
+
+def _function_tool(wire: Wire, path: Path, losses: LossReport) -> FunctionTool | None:
+    if not wire.keys() <= _TOOL_FIELDS:
+        report_unknown(wire, _TOOL_FIELDS, path, losses)
+    name = need_text(wire, "name", path)
+    callers = texts(wire, "allowed_callers", path)
+    if callers is not None and callers != ["direct"]:
+        losses.approx(Rule.ALLOWED_CALLERS, (*path, "allowed_callers"))
+        if "direct" not in callers:
+            return None
+    return FunctionTool(
+        name,
+        mapping(wire, "input_schema", path),
+        description=_description(wire, path, losses),
+        strict=flag(wire, "strict", path),
+        deferred=flag(wire, "defer_loading", path) or False,
+        cache=read_mark(wire, path),
+        at=path,
+    )
+
+
+def _description(wire: Wire, path: Path, losses: LossReport) -> str | None:
+    """What the tool does, and the examples of its arguments that other protocols have no field for."""
+    description = text(wire, "description", path)
+    examples = array(wire, "input_examples", path)
+    if not examples:
+        return description
+    lines = [dumps(example).decode() for example in examples]
+    appendix = "\n".join(("Examples:", *lines))
+    if len(appendix.encode(errors="replace")) > EXAMPLES_LIMIT:
+        losses.drop(Rule.INPUT_EXAMPLES, (*path, "input_examples"))
+        return description
+    losses.approx(Rule.INPUT_EXAMPLES, (*path, "input_examples"))
+    return f"{description}\n\n{appendix}" if description else appendix
+
+
+_CHOICE_FIELDS = frozenset({"type", "name", "disable_parallel_tool_use"})
+_CHOICES = frozenset({"auto", "any", "tool", "none"})
+
+
+def read_tool_choice(wire: Wire, tools: list[Tool], losses: LossReport) -> ToolPolicy:
+    """`tool_choice`, with the parallel flag that lives in it."""
+    choice = mapping(wire, "tool_choice", ())
+    policy = ToolPolicy()
+    if choice is None:
+        return policy
+    path: Path = ("tool_choice",)
+    report_unknown(choice, _CHOICE_FIELDS, path, losses)
+    disabled = flag(choice, "disable_parallel_tool_use", path)
+    policy.parallel = None if disabled is None else not disabled
+    match one_of(choice, "type", _CHOICES, path):
+        case "auto":
+            policy.mode = "auto"
+        case "any":
+            policy.mode = "any"
+        case "none":
+            policy.mode = "none"
+        case "tool":
+            policy.mode = "named"
+            policy.named = _reference(need_text(choice, "name", path), tools)
+        case _:
+            invalid((*path, "type"), "this field is required.")
+    return policy
+
+
+def _reference(name: str, tools: list[Tool]) -> ToolRef:
+    for tool in tools:
+        if tool.name == name and isinstance(tool, TypedTool | HostedTool):
+            return ToolRef(text(tool.native, "type", tool.at) or tool.kind, name)
+    return ToolRef("function", name)
+
+
+def change_tools(tools: list[Tool], declared: list[Tool], block: Wire, path: Path, losses: LossReport) -> None:
+    """Apply a `tool_addition` or `tool_removal` block to the tools in force, in place.
+
+    `declared` are the tools that the request declares. Other protocols have one list for the whole request, so the
+    last state holds for all of it (mapping.md 2.2).
+    """
+    losses.approx(Rule.TOOL_CHANGE, path)
+    reference = mapping(block, "tool", path)
+    at = (*path, "tool")
+    if reference is None:
+        invalid(at, "this field is required.")
+    added = block["type"] == "tool_addition"
+    match text(reference, "type", at):
+        case "tool_reference":
+            _change_named(tools, declared, need_text(reference, "name", at), at, added=added)
+        case "tool_definition" if added:
+            tool = read_tool(as_object(reference.get("definition"), (*at, "definition")), (*at, "definition"), losses)
+            if tool is not None:
+                tools.append(tool)
+        case "mcp_toolset_reference" if not added:
+            server = need_text(reference, "server_name", at)
+            tools[:] = [tool for tool in tools if not _is_toolset(tool, server)]
+        case "mcp_toolset_reference" | "mcp_tool_reference":
+            losses.drop(Rule.MCP_SERVERS, at)
+        case _:
+            losses.drop(Rule.UNKNOWN_FIELD, at)
+
+
+def _change_named(tools: list[Tool], declared: list[Tool], name: str, path: Path, *, added: bool) -> None:
+    if not added:
+        tools[:] = [tool for tool in tools if tool.name != name]
+        return
+    if any(tool.name == name and not (isinstance(tool, FunctionTool) and tool.deferred) for tool in tools):
+        return
+    found = next((tool for tool in declared if tool.name == name), None)
+    if found is None:
+        invalid((*path, "name"), f"the tool '{name}' is not among the tools.")
+    if isinstance(found, FunctionTool):
+        found.deferred = False
+    if not any(tool is found for tool in tools):
+        tools.append(found)
+
+
+def _is_toolset(tool: Tool, server: str) -> bool:
+    return isinstance(tool, HostedTool) and is_object(tool.native) and tool.native.get("mcp_server_name") == server

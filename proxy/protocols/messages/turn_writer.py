@@ -1,0 +1,164 @@
+"""Shape turns into the messages of a Messages request (mapping.md 2.2, 2.4, 2.5).
+
+Messages wants strict alternation, every tool result first in the turn after its call, and no empty text: so turns are
+merged and reordered here and nowhere else. No rule looks at later turns to change earlier ones, except where the
+last turn must be one that the vendor takes: prompt caches and signed thinking depend on it.
+"""
+
+import hmac
+from dataclasses import dataclass, field
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import Part, Text, Turn
+from proxy.canonical.request import Request
+from proxy.canonical.target import Target
+from proxy.protocols.fields import Wire
+from proxy.protocols.messages.block_writer import BlockWriter
+
+START = "(start)"
+EMPTY = "(empty)"
+PREWARM = "(prewarm)"
+CONTINUE = "Continue."
+_TAG_KEY = b"dragoman system tag"
+
+
+@dataclass(slots=True)
+class _Run:
+    """Turns of one side in a row. `moved`: a system text stood before words of the user."""
+
+    assistant: bool
+    at: Path
+    results: list[Wire] = field(default_factory=list)
+    blocks: list[Wire] = field(default_factory=list)
+    systems: list[str] = field(default_factory=list)
+    moved: bool = False
+
+    @property
+    def empty(self) -> bool:
+        return not (self.results or self.blocks or self.systems)
+
+    def take(self, other: "_Run") -> None:
+        """Append what comes behind; system texts stay last."""
+        self.moved = self.moved or other.moved or bool(self.systems and (other.blocks or other.results))
+        self.results += other.results
+        self.blocks += other.blocks
+        self.systems += other.systems
+
+
+def write_messages(request: Request, target: Target, losses: LossReport) -> list[Wire]:
+    """The `messages` of a prepared request. Raises `Rejected` when there are none."""
+    runs = _without_empty(_runs(request, BlockWriter(target, losses), losses), losses)
+    if not runs:
+        runs = [_Run(assistant=False, at=("messages",), blocks=[_text(_only_text(request))])]
+    if runs[0].assistant:
+        losses.approx(Rule.FIRST_USER, runs[0].at)
+        runs.insert(0, _Run(assistant=False, at=runs[0].at, blocks=[_text(START)]))
+    if runs[-1].assistant:
+        _end_for_user(runs, request, target, losses)
+    messages: list[Wire] = []
+    tag = ""
+    for run in runs:
+        own = run.results + run.blocks
+        if not run.systems:
+            messages.append({"role": "assistant" if run.assistant else "user", "content": own})
+            continue
+        if target.profile.mid_system and own:
+            if run.moved:
+                losses.approx(Rule.MID_SYSTEM, run.at)
+            messages.append({"role": "user", "content": own})
+            messages.append({"role": "system", "content": [_text(text) for text in run.systems]})
+            continue
+        losses.approx(Rule.MID_SYSTEM, run.at)
+        tag = tag or _tag(request)
+        own += [_text(f'<system id="{tag}">\n{text}\n</system>') for text in run.systems]
+        messages.append({"role": "user", "content": own})
+    return messages
+
+
+def _text(text: str) -> Wire:
+    return {"type": "text", "text": text}
+
+
+def _runs(request: Request, writer: BlockWriter, losses: LossReport) -> list[_Run]:
+    runs: list[_Run] = []
+    for turn in request.turns:
+        if turn.name is not None:
+            losses.drop(Rule.PARTICIPANT_NAME, (*turn.at, "name"))
+        run = _run(turn, writer)
+        if runs and runs[-1].assistant == run.assistant:
+            runs[-1].take(run)
+        else:
+            runs.append(run)
+    return runs
+
+
+def _run(turn: Turn, writer: BlockWriter) -> _Run:
+    """One turn alone. A system turn's texts are one section; whatever else it holds is the user's."""
+    if turn.role in ("system", "developer"):
+        words = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text.strip())
+        others: list[Part] = [part for part in turn.parts if not isinstance(part, Text)]
+        written = writer.turn(Turn("user", others, at=turn.at))
+        return _Run(
+            assistant=False,
+            at=turn.at,
+            results=written.results,
+            blocks=written.blocks,
+            systems=[words] if words else [],
+        )
+    written = writer.turn(turn)
+    return _Run(turn.role == "assistant", turn.at, written.results, written.blocks)
+
+
+def _without_empty(runs: list[_Run], losses: LossReport) -> list[_Run]:
+    """Empty runs go and their neighbours merge, except the last run of the user, which says that it is empty."""
+    last_user = max((index for index, run in enumerate(runs) if not run.assistant), default=-1)
+    kept: list[_Run] = []
+    for index, run in enumerate(runs):
+        if run.empty:
+            if index != last_user:
+                continue
+            losses.approx(Rule.EMPTY_USER, run.at)
+            run.blocks.append(_text(EMPTY))
+        if kept and kept[-1].assistant == run.assistant:
+            kept[-1].take(run)
+        else:
+            kept.append(run)
+    return kept
+
+
+def _only_text(request: Request) -> str:
+    """What the only turn says when the client sent none: allowed just to fill a cache."""
+    if request.limits.prewarm and request.instructions:
+        return PREWARM
+    raise Rejected(
+        Error(
+            ErrorClass.INVALID,
+            "messages must not be empty.",
+            param="input" if request.origin == "responses" else "messages",
+            reason=Reason.MALFORMED,
+        )
+    )
+
+
+def _end_for_user(runs: list[_Run], request: Request, target: Target, losses: LossReport) -> None:
+    """A last turn of the assistant is one to be continued; not every model does that (mapping.md 2.4)."""
+    last = runs[-1]
+    if any(block["type"] == "tool_use" for block in last.blocks):
+        return
+    mode = request.reasoning.mode
+    thinks = mode != "off" if mode is not None else target.profile.thinking_default
+    if not target.profile.prefill or thinks or request.output.format is not None:
+        losses.approx(Rule.PREFILL, last.at)
+        runs.append(_Run(assistant=False, at=last.at, blocks=[_text(CONTINUE)]))
+        return
+    end = last.blocks[-1]
+    words = end.get("text")
+    if end["type"] == "text" and isinstance(words, str):
+        last.blocks[-1] = {**end, "text": words.rstrip()}
+
+
+def _tag(request: Request) -> str:
+    """Marks system text inside a user turn: a user can't guess it, and it is the same in every turn."""
+    leading = "\n\n".join(part.text for instruction in request.instructions for part in instruction.parts)
+    return hmac.new(_TAG_KEY, leading.encode(errors="surrogatepass"), "sha256").hexdigest()[:8]

@@ -1,0 +1,88 @@
+"""Token counts, both ways (mapping.md 10.2). Messages counts cached tokens beside `input_tokens`, not in it."""
+
+from proxy.canonical.usage import Usage
+from proxy.protocols.fields import Wire, is_object
+
+# `usage.service_tier` in a reply (messages.md 14.3).
+TIERS = frozenset({"standard", "priority", "batch"})
+
+
+def count(wire: Wire, name: str) -> int:
+    """A count of tokens as a server told it; anything that is none is 0."""
+    value = wire.get(name)
+    if type(value) is int and value > 0:
+        return value
+    if type(value) is float and value > 0 and value.is_integer():
+        return int(value)
+    return 0
+
+
+def read_usage(wire: object) -> Usage | None:
+    """A `usage` object, or what several of a stream came to; None when there is none."""
+    if not is_object(wire):
+        return None
+    usage = Usage(
+        input_fresh=count(wire, "input_tokens"),
+        cache_read=count(wire, "cache_read_input_tokens"),
+        cache_write=count(wire, "cache_creation_input_tokens"),
+        output=count(wire, "output_tokens"),
+    )
+    written = wire.get("cache_creation")
+    if is_object(written):
+        usage.cache_write_long = count(written, "ephemeral_1h_input_tokens")
+        usage.cache_write = max(usage.cache_write, count(written, "ephemeral_5m_input_tokens") + usage.cache_write_long)
+    details = wire.get("output_tokens_details")
+    if is_object(details):
+        usage.reasoning = count(details, "thinking_tokens")
+    hosted = wire.get("server_tool_use")
+    if is_object(hosted):
+        for name in hosted:
+            if name.endswith("_requests") and (number := count(hosted, name)):
+                usage.hosted[name.removesuffix("_requests")] = number
+    return usage
+
+
+def read_tier(wire: object) -> str | None:
+    """The tier that served the request. Fast mode is what others sell as priority (mapping.md 11.3)."""
+    if not is_object(wire):
+        return None
+    if wire.get("speed") == "fast":
+        return "priority"
+    tier = wire.get("service_tier")
+    return tier if type(tier) is str else None
+
+
+def write_counts(usage: Usage) -> Wire:
+    """What both `message_delta` and a whole message tell."""
+    return {
+        "input_tokens": usage.input_fresh,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+        "output_tokens_details": {"thinking_tokens": usage.reasoning} if usage.reasoning else None,
+        "server_tool_use": _write_hosted(usage),
+    }
+
+
+def write_usage(usage: Usage, tier: str | None) -> Wire:
+    """The `usage` of a message. `tier` is in the backend's spelling."""
+    long = min(usage.cache_write_long, usage.cache_write)
+    return {
+        **write_counts(usage),
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write - long,
+            "ephemeral_1h_input_tokens": long,
+        },
+        "service_tier": tier if tier in TIERS or tier is None else "standard",
+        "inference_geo": None,
+        "speed": None,
+    }
+
+
+def _write_hosted(usage: Usage) -> Wire | None:
+    if not usage.hosted:
+        return None
+    return {
+        "web_search_requests": usage.hosted.get("web_search", 0),
+        "web_fetch_requests": usage.hosted.get("web_fetch", 0),
+    }
