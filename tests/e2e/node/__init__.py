@@ -1,0 +1,1 @@
+"""The Node SDKs against the proxy."""
