@@ -79,6 +79,7 @@ class Dialect:
     seed_key: str = "seed"
     echo_reasoning: bool = True
     reasoning_field: str = "reasoning_content"
+    reasoning_required: bool = False  # calls of the current tool loop are refused without it
     # Messages, request side
     unsigned_thinking: bool = False
     # reply side

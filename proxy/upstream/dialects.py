@@ -15,6 +15,7 @@ Protocol = Literal["chat", "responses", "messages"]
 
 _OPENAI_CHAT_FIELDS = frozenset(
     {
+        "allowed_tools",
         "audio",
         "metadata",
         "modalities",
@@ -49,7 +50,7 @@ _VLLM_CHAT = Dialect(
     single_system=True,
     tool_content_parts=True,
     tool_images=True,
-    fields=_LOCAL_SAMPLING | {"chat_template_kwargs"},
+    fields=_LOCAL_SAMPLING | {"chat_template_kwargs", "continue_final_message", "continuous_usage_stats"},
     reasoning_field="reasoning",
 )
 
@@ -73,7 +74,7 @@ _CHAT = _by_name(
         "ollama", "ollama", no_url_images=True, no_fields=frozenset({"n", "logit_bias"}), reasoning_field="reasoning"
     ),
     Dialect("llamacpp", "llamacpp", named_choice=False, no_url_images=True, fields=_LOCAL_SAMPLING),
-    _named("deepseek"),
+    Dialect("deepseek", "deepseek", reasoning_required=True),
     Dialect(
         "openrouter",
         "openrouter",

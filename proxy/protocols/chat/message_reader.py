@@ -1,7 +1,7 @@
 """Read `messages` into instructions and turns.
 
-Call ids are what the client sent, except where it sent none: those of the deprecated functions, and of servers that
-leave them out, are made from the position in the conversation (mapping.md 3.2, step 5), for call and result alike.
+Call ids are what the client sent, "" where it sent none. The deprecated functions have no ids at all: theirs are made
+from the position in the conversation (mapping.md 3.2, step 5), for call and result alike.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from proxy.protocols.fields import (
     text,
 )
 
-ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_NAMES_OF_ROLES = "'system', 'developer', 'user', 'assistant', 'tool', 'function'"
 _CALL_TYPES = frozenset({"function", "custom"})
 
 _PLAIN_FIELDS = frozenset({"role", "content", "name"})
@@ -62,14 +62,14 @@ _ASSISTANT_FIELDS = _PLAIN_FIELDS | {
 class _Conversation:
     """What has been read so far, and the calls that later results refer to.
 
-    `nameless` are calls without an id of the client's that wait for a result, as (tool, id) in their order.
+    `functions` are calls in the deprecated form that wait for a result, as (function, id) in their order.
     """
 
     losses: LossReport
     instructions: list[Instruction] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     custom: set[str] = field(default_factory=set)
-    nameless: list[tuple[str, str]] = field(default_factory=list)
+    functions: list[tuple[str, str]] = field(default_factory=list)
 
 
 Read = Callable[[_Conversation, Wire, Path], None]
@@ -87,8 +87,8 @@ def read_messages(wire: Wire, losses: LossReport) -> tuple[list[Instruction], li
         at: Path = ("messages", index)
         message = as_object(item, at)
         role = need_text(message, "role", at)
-        if role not in ROLES:
-            one_of(message, "role", ROLES, at)
+        if role not in READ:
+            invalid((*at, "role"), f"'{role}' is not one of {_NAMES_OF_ROLES}.", code="invalid_value")
         READ[role](conversation, message, at)
     return conversation.instructions, conversation.turns
 
@@ -137,15 +137,12 @@ def _read_assistant(conversation: _Conversation, message: Wire, path: Path) -> N
 
 def _read_tool(conversation: _Conversation, message: Wire, path: Path) -> None:
     _report(message, _TOOL_FIELDS, path, conversation.losses)
-    call_id = text(message, "tool_call_id", path)
-    name = text(message, "name", path)
-    if not call_id or call_id == "null":
-        call_id = _take_nameless(conversation, None)
+    call_id = text(message, "tool_call_id", path) or ""
     result = Result(
         call_id,
         _read_result(message, path, conversation.losses),
         kind="custom" if call_id in conversation.custom else "function",
-        name=name,
+        name=text(message, "name", path),
         at=path,
     )
     conversation.turns.append(Turn("user", [result], at=path))
@@ -156,7 +153,7 @@ def _read_function(conversation: _Conversation, message: Wire, path: Path) -> No
     _report(message, _PLAIN_FIELDS, path, conversation.losses)
     name = need_text(message, "name", path)
     parts = _read_result(message, path, conversation.losses)
-    result = Result(_take_nameless(conversation, name), parts, name=name, at=path)
+    result = Result(_last_call(conversation, name), parts, name=name, at=path)
     conversation.turns.append(Turn("user", [result], at=path))
 
 
@@ -250,26 +247,18 @@ def _read_calls(conversation: _Conversation, message: Wire, path: Path) -> list[
         _report(wire, _CALL_FIELDS, at, conversation.losses)
         called = as_object(wire.get(type_), (*at, type_))
         call = _read_call(called, "custom" if type_ == "custom" else "function", (*at, type_))
+        call.id = text(wire, "id", at) or ""
         call.extra = _read_signature(wire, at, conversation.losses)
-        _name_call(conversation, call, text(wire, "id", at), (path[1], index))
+        if call.kind == "custom":
+            conversation.custom.add(call.id)
         calls.append(call)
     legacy = mapping(message, "function_call", path)
     if legacy is not None:
         call = _read_call(legacy, "function", (*path, "function_call"))
-        _name_call(conversation, call, None, (path[1], len(calls)))
+        call.id = f"drgp_{path[-1]}_{len(calls)}"
+        conversation.functions.append((call.name, call.id))
         calls.append(call)
     return calls
-
-
-def _name_call(conversation: _Conversation, call: Call, call_id: str | None, position: tuple[str | int, int]) -> None:
-    """Give the call its id; one that came without is made from (message, call) and waits for a result without one."""
-    if call_id and call_id != "null":
-        call.id = call_id
-    else:
-        call.id = f"drgp_{position[0]}_{position[1]}"
-        conversation.nameless.append((call.name, call.id))
-    if call.kind == "custom":
-        conversation.custom.add(call.id)
 
 
 def _read_call(wire: Wire, call_kind: CallKind, path: Path) -> Call:
@@ -294,11 +283,10 @@ def _read_signature(wire: Wire, path: Path, losses: LossReport) -> Extra | None:
     return {"extra_content": extra}
 
 
-def _take_nameless(conversation: _Conversation, name: str | None) -> str | None:
-    """The call that a result without an id answers: the last one of that function, else the first that waits."""
-    waiting = conversation.nameless
-    order = range(len(waiting)) if name is None else range(len(waiting) - 1, -1, -1)
-    for index in order:
-        if name is None or waiting[index][0] == name:
+def _last_call(conversation: _Conversation, function: str) -> str | None:
+    """The id of the last call of this function that has no result yet."""
+    waiting = conversation.functions
+    for index in range(len(waiting) - 1, -1, -1):
+        if waiting[index][0] == function:
             return waiting.pop(index)[1]
     return None

@@ -1,0 +1,131 @@
+"""Write the parts of user turns and tool results as content parts of a message.
+
+Parts that no Chat server knows have become text before (see `proxy.protocols`); what is left depends on the dialect.
+"""
+
+from typing import Literal, assert_never
+
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import (
+    Audio,
+    Call,
+    Document,
+    HostedCall,
+    Image,
+    Opaque,
+    Part,
+    Reasoning,
+    Refusal,
+    Result,
+    SearchResult,
+    Source,
+    Text,
+)
+from proxy.canonical.target import Target
+from proxy.protocols.chat.tables import OPAQUE_RULES
+from proxy.protocols.fields import Wire
+
+_MEDIA_TYPES = {"image/jpg": "image/jpeg"}  # the registered name; some backends refuse the other
+_FILE_NAME = "document.pdf"  # backends want one (mapping.md 4.3)
+
+
+def text_part(text: str) -> Wire:
+    """A text part."""
+    return {"type": "text", "text": text}
+
+
+class PartWriter:
+    """Writes parts for one target; `at` of a method is the place of the turn, for parts that have none of their own."""
+
+    __slots__ = ("_cache_rule", "_losses", "_target")
+
+    def __init__(
+        self, target: Target, origin: Literal["chat", "responses", "messages", "completions"], losses: LossReport
+    ) -> None:
+        self._target = target
+        self._losses = losses
+        self._cache_rule = Rule.CACHE_CONTROL if origin == "messages" else Rule.PROMPT_CACHE_BREAKPOINT
+
+    def note_mark(self, at: Path) -> None:
+        """Record a cache mark that is not sent."""
+        self._losses.drop(self._cache_rule, at)
+
+    def part(self, part: Part, at: Path) -> Wire | None:
+        """The content part; None when it is left out, which is recorded. Raises `Rejected`."""
+        match part:
+            case Text():
+                if part.cache is not None:
+                    self.note_mark(at)
+                return text_part(part.text) if part.text else None
+            case Image():
+                if part.cache is not None:
+                    self.note_mark(part.at)
+                return self._image(part)
+            case Document():
+                if part.cache is not None:
+                    self.note_mark(part.at)
+                return self._file(part)
+            case Audio():
+                return self._audio(part)
+            case Opaque():
+                self._losses.drop(OPAQUE_RULES.get(part.type, Rule.UNKNOWN_FIELD), part.at or at)
+                return None
+            case Refusal() | SearchResult() | HostedCall() | Reasoning() | Call() | Result():
+                self._losses.drop(Rule.CONTENT, at)
+                return None
+            case _:
+                assert_never(part)
+
+    def _image(self, part: Image) -> Wire:
+        source = part.source
+        match source.kind:
+            case "url":
+                if self._target.dialect.no_url_images:
+                    self._losses.refuse(Rule.IMAGE, part.at, "the backend takes no image URLs; send the image itself.")
+                url = source.data
+            case "base64":
+                url = _data_url(source, "image/png")
+            case "file":
+                self._losses.refuse(Rule.FILE_ID, part.at, "Chat Completions has no file ids for images.")
+            case "text":
+                self._losses.refuse(Rule.IMAGE, part.at, "an image can't be plain text.")
+            case _:
+                assert_never(source.kind)
+        image: Wire = {"url": url}
+        if part.detail is not None:
+            image["detail"] = part.detail
+        return {"type": "image_url", "image_url": image}
+
+    def _file(self, part: Document) -> Wire | None:
+        source = part.source
+        if source is None or source.kind == "text":
+            self._losses.drop(Rule.TEXT_DOC, part.at)
+            return None
+        if source.kind == "url":
+            self._losses.refuse(
+                Rule.PDF_URL_CHAT, part.at, "Chat Completions takes no file URLs; send the file itself."
+            )
+        if source.kind == "file":
+            return self._file_id(part, source)
+        if not self._target.dialect.file_parts:
+            self._losses.refuse(Rule.DOC_TYPE, part.at, "the backend takes no files.")
+        if part.detail is not None:
+            self._losses.drop(Rule.DETAIL, part.at)
+        content = _data_url(source, "application/pdf")
+        return {"type": "file", "file": {"filename": part.title or _FILE_NAME, "file_data": content}}
+
+    def _file_id(self, part: Document, source: Source) -> Wire:
+        if not self._target.same_vendor:
+            self._losses.refuse(Rule.FILE_ID, part.at, "file ids mean something only to the vendor that gave them.")
+        return {"type": "file", "file": {"file_id": source.data}}
+
+    def _audio(self, part: Audio) -> Wire | None:
+        if part.id is not None:
+            self._losses.drop(Rule.AUDIO, part.at)
+            return None
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": part.format}}
+
+
+def _data_url(source: Source, fallback: str) -> str:
+    media_type = source.media_type or fallback
+    return f"data:{_MEDIA_TYPES.get(media_type, media_type)};base64,{source.data}"
