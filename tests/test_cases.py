@@ -39,9 +39,11 @@ class Lanes:
             self._stack.callback(backend.close)
             proxy = ProxyProcess(protocol, backend.url)
             self._stack.push_async_callback(proxy.stop)
-            await proxy.start()
             self._lanes[protocol] = backend, proxy
-        return self._lanes[protocol]
+        backend, proxy = self._lanes[protocol]
+        if not proxy.alive:  # a case that ended it has failed; the next ones are to be judged by themselves
+            await proxy.start()
+        return backend, proxy
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

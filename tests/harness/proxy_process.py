@@ -79,8 +79,12 @@ class ProxyProcess:
         except TimeoutError:
             raise ProxyFailed(f"not ready after {READY_WITHIN_S} s:\n{self.output}") from None
 
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     def check_alive(self) -> None:
-        if self._process is None or self._process.returncode is not None:
+        if not self.alive:
             raise ProxyFailed(f"the process is not running:\n{self.output}")
 
     async def stop(self) -> None:
