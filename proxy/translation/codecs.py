@@ -5,7 +5,7 @@ The one place that knows all folders of `protocols`; nothing else names a protoc
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Concatenate, Literal, Protocol
 
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Event
@@ -44,9 +44,9 @@ class StreamWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientCodec:
-    """What a client's side needs."""
+    """What a client's side needs. A `read_request` that raises `InexactNumber` takes `exact=True` the second time."""
 
-    read_request: Callable[[Wire, LossReport], Request]
+    read_request: Callable[Concatenate[Wire, LossReport, ...], Request]
     write_reply: Callable[[Reply, ReplyContext], bytes]
     stream_writer: Callable[[ReplyContext], StreamWriter]
     write_error: Callable[[Error, str], tuple[int, Wire]]
@@ -54,10 +54,10 @@ class ClientCodec:
 
 @dataclass(frozen=True, slots=True)
 class BackendCodec:
-    """What a backend's side needs."""
+    """What a backend's side needs. A `read_reply` that raises `InexactNumber` takes `exact=True` the second time."""
 
     write_request: Callable[[Request, Target, LossReport], Wire]
-    read_reply: Callable[[Wire, Spelling, Dialect, LossReport], Reply]
+    read_reply: Callable[Concatenate[Wire, Spelling, Dialect, LossReport, ...], Reply]
     stream_reader: Callable[[Emit, Spelling, Dialect, LossReport], StreamReader]
     read_error: Callable[[int, object, str], Error]
 

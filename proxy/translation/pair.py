@@ -7,7 +7,7 @@ client reads. Within one protocol everything passes through (mapping.md P1).
 import re
 from dataclasses import dataclass
 
-from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
 from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.reply import Reply, ReplyContext
@@ -204,7 +204,12 @@ class Prepared:
         return self._write(folding.end())
 
     def _read(self, raw: bytes) -> Reply:
-        return BACKENDS[self.backend].read_reply(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
+        read = BACKENDS[self.backend].read_reply
+        try:
+            return read(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
+        except InexactNumber:
+            exact = as_object(loads_exact(raw), ())
+            return read(exact, self._spelling, self._dialect, self._reply_losses, exact=True)
 
     def _write(self, reply: Reply) -> bytes:
         self._note(reply)

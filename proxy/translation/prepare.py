@@ -45,7 +45,7 @@ def read(client: ClientProtocol, wire: Wire, raw: bytes, losses: LossReport) -> 
         return codec.read_request(wire, losses)
     except InexactNumber:
         del losses.losses[kept:]
-        return codec.read_request(as_object(loads_exact(raw), ()), losses)
+        return codec.read_request(as_object(loads_exact(raw), ()), losses, exact=True)
 
 
 def write(
