@@ -12,9 +12,12 @@ from aiohttp import web
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server.counting import count_tokens
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Gateway
 from proxy.server.generation import generate
+from proxy.server.models import list_models, one_model
+from proxy.server.passthrough import owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
 from proxy.translation.codecs import ClientProtocol
 
@@ -36,6 +39,9 @@ ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
     ("POST", "/responses"): Endpoint("responses", generate),
     ("POST", "/messages"): Endpoint("messages", generate),
     ("POST", "/completions"): Endpoint("completions", generate),
+    ("POST", "/messages/count_tokens"): Endpoint("messages", count_tokens),
+    ("POST", "/responses/input_tokens"): Endpoint("responses", count_tokens),
+    ("GET", "/models"): Endpoint(None, list_models),
 }
 
 _VERSION = "/v1"
@@ -97,6 +103,10 @@ def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
         return found
     if any(known == bare for _, known in ENDPOINTS):
         return _WRONG_METHOD
+    if bare.startswith("/models/") and request.method == "GET":
+        return _ONE_MODEL
+    if owners_of(request.method, raw_path(request), messages_client=speaks(request) == "messages"):
+        return _PASSED
     return _NOWHERE
 
 
@@ -117,13 +127,16 @@ async def _refuse_method(exchange: Exchange) -> StreamResponse:
 
 _NOWHERE = Endpoint(None, _refuse_path)
 _WRONG_METHOD = Endpoint(None, _refuse_method)
+_ONE_MODEL = Endpoint(None, one_model)
+_PASSED = Endpoint(None, pass_through)
 
 
 def _route_name(endpoint: Endpoint, path: str) -> str:
     """What records call the endpoint: a closed set, whatever paths callers make up."""
     if endpoint is _NOWHERE:
         return "unmatched"
-    return _unversioned(path).rstrip("/")
+    bare = _unversioned(path).rstrip("/")
+    return bare if endpoint not in (_ONE_MODEL, _PASSED) else "/" + bare.split("/")[1]
 
 
 class Connection(web.RequestHandler):

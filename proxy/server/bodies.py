@@ -15,7 +15,7 @@ async def read_body(exchange: Exchange) -> bytes:
     limit = exchange.gateway.settings.max_body
     request = exchange.request
     if (request.content_length or 0) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # the reply has not begun
@@ -37,7 +37,7 @@ async def _read(exchange: Exchange, limit: int) -> bytes:
             chunk = await content.readany()
             size += len(chunk)
             if size > limit:
-                raise _too_large(limit)
+                raise too_large(limit)
             chunks.append(chunk)
     except RequestPayloadError as error:
         raise Rejected(_malformed("The request's body is not valid HTTP.")) from error
@@ -55,7 +55,7 @@ def _decode(encoding: str, body: bytes, limit: int) -> bytes:
         message = f"The request's body is not what its content-encoding says; {SUPPORTED} are read."
         raise Rejected(_malformed(message, "request_body_encoding_invalid")) from error
     except TooLarge as error:
-        raise _too_large(limit, "request_body_too_large_after_decoding") from error
+        raise too_large(limit, "request_body_too_large_after_decoding") from error
 
 
 def _malformed(message: str, code: str | None = None) -> Error:
@@ -63,7 +63,8 @@ def _malformed(message: str, code: str | None = None) -> Error:
     return Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED, details=details)
 
 
-def _too_large(limit: int, code: str | None = None) -> Rejected:
+def too_large(limit: int, code: str | None = None) -> Rejected:
+    """The error of a body of more than `limit` bytes."""
     message = f"The request's body is larger than {limit} bytes."
     details: dict[str, object] | None = {"error_code": code} if code else None
     return Rejected(Error(ErrorClass.TOO_LARGE, message, reason=Reason.BODY_TOO_LARGE, details=details))

@@ -37,6 +37,8 @@ _PRECEDENCE = {"approx": 0, "drop": 1, "refuse": 2}
 # Headers of a backend that a client of the same protocol gets as they are, beside the rate limits.
 _SAME_PROTOCOL = frozenset({"openai-processing-ms", "openai-version"})
 _LIMIT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-")
+# Headers of an answer that say what its body is.
+_ABOUT_BODY = ("Content-Type", "Content-Disposition")
 
 
 class Exchange:
@@ -111,12 +113,23 @@ class Exchange:
         return response
 
     async def begin(self) -> StreamResponse:
-        """The head of a reply that streams; it is sent when this returns."""
-        self.status = 200
+        """The head of an event stream; it is sent when this returns."""
         headers = self._headers(EVENTS)
         headers["Cache-Control"] = "no-cache"
         headers["X-Accel-Buffering"] = "no"
-        response = StreamResponse(status=200, headers=headers)
+        return await self._begin(200, headers)
+
+    async def begin_copy(self, answer: Answer) -> StreamResponse:
+        """The head of a reply whose body is copied from the backend's answer."""
+        headers = self._headers("application/octet-stream")
+        for name in _ABOUT_BODY:
+            if (value := answer.headers.get(name)) is not None:
+                headers[name] = header_text(value)
+        return await self._begin(answer.status, headers)
+
+    async def _begin(self, status: int, headers: CIMultiDict[str]) -> StreamResponse:
+        self.status = status
+        response = StreamResponse(status=status, headers=headers)
         if self.gateway.draining:
             response.force_close()
         await response.prepare(self.request)

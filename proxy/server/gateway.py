@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.target import Target
+from proxy.server.kept import Kept
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
@@ -15,7 +17,12 @@ from proxy.upstream.backend import Backend
 from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
+    from proxy.server.counting import Count
     from proxy.server.exchange import Exchange
+    from proxy.server.models import Model
+
+# The table of models is searched by prefix; clients ask for the same few names.
+_profile = lru_cache(maxsize=1024)(profile_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,8 @@ class Gateway:
         self.body_limit: Limit = body_limit(settings.timeouts)
         self.pool = Pool()
         self.open: set[Exchange] = set()
+        self.counts: Kept[bytes, Count] = Kept(2000)
+        self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
         self.ready = False
         self.draining = False
 
@@ -55,7 +64,7 @@ class Gateway:
         """What a request writer must know of the backend that `model`, the client's name, goes to."""
         name = route.model or model
         backend = self.served[route.upstream.name].backend
-        return Target(backend.protocol, name, backend.dialect, profile_of(name), route.hosted_tools)
+        return Target(backend.protocol, name, backend.dialect, _profile(name), route.hosted_tools)
 
     async def close(self) -> None:
         """Close all connections to backends, and write what is not yet recorded."""

@@ -1,0 +1,166 @@
+"""How many tokens a prompt has: asked of the backend where it has an endpoint for it, else estimated (mapping.md 16.2).
+
+Agents ask often and with the same body, so answers are kept for a minute. An estimate says that it is one.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+from aiohttp.web import StreamResponse
+
+from proxy.canonical.errors import ErrorClass, Rejected
+from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.server.answers import Passed, refuse_errors
+from proxy.server.bodies import read_body
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Served
+from proxy.settings import ModelRoute
+from proxy.translation import estimate, pair
+from proxy.translation.pair import Options, Peek
+from proxy.translation.profiles import profile_of
+from proxy.upstream.dialects import Protocol
+from proxy.upstream.headers import read_credential, request_headers
+
+# Where backends count, and the fields that shape a prompt there (messages.md 4.1; the SDK's InputTokenCountParams).
+_PATHS: dict[Protocol, str] = {"messages": "/messages/count_tokens", "responses": "/responses/input_tokens"}
+_FIELDS: dict[Protocol, frozenset[str]] = {
+    "messages": frozenset(
+        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "speed"}
+    ),
+    "responses": frozenset(
+        {
+            "model",
+            "input",
+            "instructions",
+            "tools",
+            "tool_choice",
+            "parallel_tool_calls",
+            "reasoning",
+            "text",
+            "truncation",
+        }
+    ),
+}
+
+# What servers say that don't count.
+_NO_SUCH_ENDPOINT = frozenset({404, 405, 501})
+
+# Profiles of the models with the newer tokenizer; an unknown Claude is likely one of them.
+_NEW_CLAUDE = frozenset({"claude", "claude-5", "claude-opus-4-7", "claude-opus-4-8"})
+
+# A count has no output limit, which the reader of whole requests wants; high enough for any thinking budget.
+_ANY_LIMIT = b'{"max_tokens":10000000,'
+
+
+class Count(NamedTuple):
+    """`body` is the reply to the client."""
+
+    body: bytes
+    estimated: bool
+
+
+async def count_tokens(exchange: Exchange) -> StreamResponse:
+    """Both protocols' endpoints for counting. Raises `Rejected`."""
+    raw = await read_body(exchange)
+    seen = pair.peek(exchange.client, raw)
+    gateway = exchange.gateway
+    exchange.model_requested = seen.model
+    route = gateway.route(seen.model)
+    served = exchange.served = gateway.served[route.upstream.name]
+    exchange.model = gateway.target(route, seen.model).model
+    key = _key(exchange, served, raw)
+    count = gateway.counts.get(key)
+    if count is None:
+        try:
+            body = await _ask(exchange, served, route, seen)
+        except Passed as passed:
+            return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+        count = Count(body, False) if body is not None else Count(_estimate(exchange, seen), True)
+        gateway.counts.put(key, count)
+    if count.estimated:
+        exchange.add_header("dragoman-usage", "estimated")
+    return exchange.respond(200, count.body)
+
+
+def _key(exchange: Exchange, served: Served, raw: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    credential = None if served.backend.holds_key else read_credential(exchange.request.headers)
+    betas = exchange.request.headers.get("anthropic-beta", "")
+    for part in (exchange.client, served.backend.name, credential.key if credential else "", betas):
+        digest.update(part.encode(errors="surrogateescape") + b"\0")
+    digest.update(raw)
+    return digest.digest()
+
+
+async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek) -> bytes | None:
+    """The client's reply from the backend's count; None if it does not count, or not this."""
+    backend = served.backend
+    path = _PATHS.get(backend.protocol)
+    if path is None:
+        return None
+    same_protocol = exchange.client == backend.protocol
+    body = _request(exchange, route, seen, backend.protocol, same_protocol=same_protocol)
+    if body is None:
+        return None
+    headers = request_headers(backend, exchange.request.headers, exchange.id, same_protocol=same_protocol)
+    exchange.watch.wait(served.limits.first_event_whole)
+    answer = await exchange.gateway.pool.start(backend, backend.address(path), headers, body)
+    try:
+        if answer.status in _NO_SUCH_ENDPOINT:
+            return None
+        await refuse_errors(exchange, served, answer, same_protocol=same_protocol)
+        told = await answer.read()
+        answer.finish()
+    finally:
+        answer.close()
+    tokens = _read_count(told)
+    if tokens is None:
+        return None
+    return told if same_protocol else _reply(exchange, tokens)
+
+
+def _request(
+    exchange: Exchange, route: ModelRoute, seen: Peek, protocol: Protocol, *, same_protocol: bool
+) -> bytes | None:
+    """The request for the backend; None if it could not be asked the question itself either."""
+    target = exchange.gateway.target(route, seen.model)
+    try:
+        prepared = pair.prepare(seen if same_protocol else _completed(seen), target, Options(exchange.id))
+    except Rejected as rejected:
+        if rejected.error.kind is ErrorClass.UNSUPPORTED:
+            return None
+        raise
+    if same_protocol:
+        return prepared.body
+    wire = loads(prepared.body)
+    counted = _FIELDS[protocol]
+    return dumps({name: value for name, value in wire.items() if name in counted}) if type(wire) is dict else None
+
+
+def _completed(seen: Peek) -> Peek:
+    """The request as one that asks for an answer."""
+    if seen.client != "messages" or seen.wire.get("max_tokens") is not None:
+        return seen
+    rest = seen.raw.lstrip(b"\xef\xbb\xbf \t\r\n").removeprefix(b"{")
+    return pair.peek("messages", _ANY_LIMIT + rest)
+
+
+def _estimate(exchange: Exchange, seen: Peek) -> bytes:
+    request = pair.read_request(_completed(seen))
+    new_claude = profile_of(exchange.model or "").name in _NEW_CLAUDE
+    return _reply(exchange, estimate.tokens(request, new_claude=new_claude))
+
+
+def _read_count(body: bytes) -> int | None:
+    try:
+        wire = loads(body)
+    except NotJson:
+        return None
+    tokens = wire.get("input_tokens") if type(wire) is dict else None
+    return tokens if type(tokens) is int and tokens >= 0 else None
+
+
+def _reply(exchange: Exchange, tokens: int) -> bytes:
+    if exchange.client == "messages":
+        return dumps({"input_tokens": tokens})
+    return dumps({"object": "response.input_tokens", "input_tokens": tokens})
