@@ -1,12 +1,20 @@
 """OpenAI Responses."""
 
 from proxy.protocols.responses.errors import read_error, write_error
+from proxy.protocols.responses.reply_reader import read_reply
+from proxy.protocols.responses.reply_writer import write_reply
 from proxy.protocols.responses.request_reader import read_request
 from proxy.protocols.responses.request_writer import write_request
+from proxy.protocols.responses.stream_reader import StreamReader
+from proxy.protocols.responses.stream_writer import StreamWriter
 
 __all__ = [
+    "StreamReader",
+    "StreamWriter",
     "read_error",
+    "read_reply",
     "read_request",
     "write_error",
+    "write_reply",
     "write_request",
 ]

@@ -4,9 +4,10 @@ Rules: mapping.md 13.12 and 15.1.
 """
 
 from proxy.canonical.errors import Error, ErrorClass
+from proxy.protocols.fields import is_object
 from proxy.protocols.openai_errors import read_error, write_error
 
-__all__ = ["failure_of", "read_error", "write_error"]
+__all__ = ["failure_of", "read_error", "read_failure", "write_error"]
 
 # `response.error.code`: the documented values (responses.md 9.1) and those that Codex acts on.
 FAILURE_CODES = frozenset(
@@ -46,6 +47,13 @@ CODE_OF_CLASS: dict[ErrorClass, str] = {
     ErrorClass.QUOTA: "insufficient_quota",
     ErrorClass.RATE_LIMIT: "rate_limit_exceeded",
 }
+
+
+def read_failure(error: object, otherwise: str) -> Error:
+    """The error of a stream event or a failed response; `otherwise` is the message of one that tells nothing."""
+    if (is_object(error) and any(error.values())) or type(error) is str:
+        return read_error(None, {"error": error}, "")
+    return Error(ErrorClass.SERVER, otherwise)
 
 
 def failure_of(error: Error) -> tuple[dict[str, object], dict[str, object]]:

@@ -8,7 +8,6 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
     CacheMark,
-    Citation,
     Document,
     Image,
     Opaque,
@@ -29,6 +28,7 @@ from proxy.protocols.fields import (
     one_of,
     text,
 )
+from proxy.protocols.responses.citations import read_citation
 
 IMAGE_DETAILS = frozenset({"auto", "low", "high", "original"})
 FILE_DETAILS = frozenset({"auto", "low", "high"})
@@ -78,22 +78,6 @@ def _output_text(wire: Wire, path: Path) -> Text:
     citations = [read_citation(entry) for entry in annotations or () if is_object(entry)]
     logprobs = array(wire, "logprobs", path)
     return Text(need_text(wire, "text", path), citations or None, logprobs=logprobs or None)
-
-
-def read_citation(wire: Wire) -> Citation:
-    """An annotation of output text (mapping.md 4.7). Never fails: what is not as it should be is left out."""
-    url, title, filename = wire.get("url"), wire.get("title"), wire.get("filename")
-    start, end = wire.get("start_index"), wire.get("end_index")
-    if type(url) is str:
-        return Citation(
-            "url",
-            url,
-            title if type(title) is str else None,
-            start=start if type(start) is int else None,
-            end=end if type(end) is int else None,
-            native=wire,
-        )
-    return Citation("file", title=filename if type(filename) is str else None, native=wire)
 
 
 def _image(wire: Wire, path: Path) -> Image:

@@ -120,12 +120,10 @@ def _message_turn(conversation: Conversation, path: Path) -> Turn:
     turn = _assistant_turn(conversation, path)
     if not conversation.has_message:
         return turn
-    start = len(turn.parts)
-    while start and type(turn.parts[start - 1]) is Reasoning:
-        start -= 1
-    reasoning = turn.parts[start:]
-    del turn.parts[start:]
-    following = Turn("assistant", reasoning, at=reasoning[0].at if reasoning else path)
+    following = Turn("assistant", at=path)
+    while turn.parts and isinstance(reasoning := turn.parts[-1], Reasoning):
+        following.parts.insert(0, turn.parts.pop())
+        following.at = reasoning.at
     conversation.turns.append(following)
     return following
 

@@ -1,0 +1,383 @@
+"""Read a stream of Responses events (responses.md 12 and 13, mapping.md 13.2).
+
+Items may be open side by side, and servers leave out what they please: events find their item by `item_id`, else by
+`output_index`, and one that was never announced is made up. The done events have the last word on what the deltas said.
+"""
+
+from collections.abc import Callable
+
+from proxy.canonical.events import End, Event, Fail, Finish, Ping, UsageUpdate
+from proxy.canonical.fold import broken_stream
+from proxy.canonical.loss import LossReport
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.stop import Stop
+from proxy.canonical.target import Dialect
+from proxy.protocols.fields import Wire, is_object
+from proxy.protocols.responses.errors import read_failure
+from proxy.protocols.responses.item_reader import Item, ItemReader, item_of
+from proxy.protocols.responses.logprobs import read_logprobs
+from proxy.protocols.responses.tables import STOP_OF_REASON
+from proxy.protocols.responses.usage import read_usage
+
+TERMINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
+
+
+class StreamReader:
+    """Wire events in, canonical events out. `feed` never raises, whatever the backend sent."""
+
+    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "items")
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        spelling: Spelling,
+        dialect: Dialect,
+        losses: LossReport,
+    ) -> None:
+        self.items = ItemReader(emit, spelling, losses)
+        self._emit = emit
+        self._dialect = dialect
+        self._items: list[Item] = []
+        self._by_id: dict[str, Item] = {}
+        self._by_index: dict[int, Item] = {}
+        self._over = False
+
+    def feed(self, wire: Wire, event_name: str) -> None:
+        """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
+        event_type = wire.get("type")
+        if type(event_type) is not str:
+            event_type = "error" if wire.get("error") is not None else event_name
+        handle = ON.get(event_type)
+        if handle is not None and not self._over:
+            handle(self, wire)
+            if self.items.failed:
+                self._end()
+
+    def done(self) -> None:
+        """`[DONE]` came: OpenAI sends none, and nothing follows it."""
+        self.end()
+
+    def end(self) -> None:
+        """End of input: without a terminal event the answer counts as cut (mapping.md 13.6)."""
+        if self._over:
+            return
+        if self._dialect.lax_terminal and self._items and all(item.done for item in self._items):
+            self._finish("completed", {})
+        else:
+            self._emit(Fail(broken_stream()))
+            self._end()
+
+    def ping(self, response: Wire) -> None:
+        """The backend is alive; what it says before it was created counts as its creation."""
+        if self.items.started:
+            self._emit(Ping())
+        else:
+            self.items.start(response)
+
+    # --- items ---
+
+    def find(self, wire: Wire, item_type: str) -> Item:
+        """The item that an event is about; a new one when the server did not announce it."""
+        item_id, index = wire.get("item_id"), wire.get("output_index")
+        item = self._by_id.get(item_id) if type(item_id) is str else None
+        if item is None and type(index) is int:
+            item = self._by_index.get(index)
+        if item is None or item.type != item_type:
+            return self._add(Item(item_type), item_id, index)
+        return item
+
+    def announce(self, wire: Wire, index: object) -> None:
+        """An item begins."""
+        item_id = wire.get("id")
+        if type(item_id) is not str or item_id not in self._by_id:
+            self.items.begin(self._add(item_of(wire), item_id, index), wire)
+
+    def complete(self, whole: Wire, index: object) -> None:
+        """An item is done, announced or not."""
+        item = self._known(whole, index)
+        if item is None:
+            item = self._add(item_of(whole), whole.get("id"), index)
+        self._settle(item, whole)
+
+    def _add(self, item: Item, item_id: object, index: object) -> Item:
+        self._items.append(item)
+        if type(item_id) is str:
+            self._by_id[item_id] = item
+        if type(index) is int:
+            self._by_index[index] = item
+        return item
+
+    def _known(self, whole: Wire, index: object) -> Item | None:
+        """The item that `whole` completes. Servers that give one index to several items give them ids of their own."""
+        item_id = whole.get("id")
+        item = self._by_id.get(item_id) if type(item_id) is str else None
+        if item is None and type(index) is int:
+            item = self._by_index.get(index)
+            if item is not None and item.done:
+                return None
+        return item if item is not None and item.type == whole.get("type") else None
+
+    def _reconcile(self, output: object) -> None:
+        """Hold the whole output against what was sent: complete what is open, send what never came.
+
+        `output: []` after items is normal for some servers, and some change their ids between the events and the end:
+        then the next item of the same type is meant.
+        """
+        wholes = [wire for wire in output if is_object(wire)] if type(output) is list else []
+        waiting = list(self._items)
+        unmatched: list[Wire] = []
+        for whole in wholes:
+            item_id = whole.get("id")
+            item = self._by_id.get(item_id) if type(item_id) is str else None
+            if item is not None and item in waiting:
+                waiting.remove(item)
+                self._settle(item, whole)
+            else:
+                unmatched.append(whole)
+        for whole in unmatched:
+            item = next((one for one in waiting if one.type == whole.get("type")), None)
+            if item is not None:
+                waiting.remove(item)
+                self._settle(item, whole)
+            else:
+                self._settle(self._add(item_of(whole), None, None), whole)
+        for item in waiting:
+            self._settle(item, {})
+
+    def _settle(self, item: Item, whole: Wire) -> None:
+        if not item.done and not self.items.failed:
+            self.items.finish(item, whole)
+
+    # --- the end ---
+
+    def terminate(self, response: Wire, status: str) -> None:
+        """Take the terminal response object. Its own status wins over the event's name."""
+        told = response.get("status")
+        status = told if type(told) is str and told in TERMINAL else status
+        if status in ("failed", "cancelled"):
+            self.fail(response.get("error"), f"The backend's response was {status}.")
+            return
+        self.items.start(response)
+        self._reconcile(response.get("output"))
+        if not self.items.failed:
+            self._finish(status, response)
+
+    def fail(self, error: object, otherwise: str) -> None:
+        """Fail with the error that an event tells; `otherwise` is the message of one that tells nothing."""
+        self._emit(Fail(read_failure(error, otherwise)))
+        self._end()
+
+    def _finish(self, status: str, response: Wire) -> None:
+        usage, tier = read_usage(response), response.get("service_tier")
+        if usage is not None:
+            self._emit(UsageUpdate(usage))
+        self._emit(Finish(self._stop(status, response), tier if type(tier) is str else None))
+        self._end()
+
+    def _stop(self, status: str, response: Wire) -> Stop:
+        """There is no finish reason: the status and the items tell (responses.md 9.4)."""
+        items = self.items
+        if status == "incomplete":
+            details = response.get("incomplete_details")
+            reason = details.get("reason") if is_object(details) else None
+            if type(reason) is str:
+                return Stop(STOP_OF_REASON.get(reason, "length"), native=reason)
+            return Stop("length", native=status)
+        if items.called:
+            return Stop("tool", native=status)
+        return Stop("refusal" if items.refused and not items.spoke else "end", native=status)
+
+    def _end(self) -> None:
+        self._over = True
+        self._emit(End())
+
+
+def _response(wire: Wire) -> Wire:
+    response = wire.get("response")
+    return response if is_object(response) else {}
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int else 0
+
+
+# --- text and refusals ---
+
+
+def _on_text_delta(reader: StreamReader, wire: Wire) -> None:
+    text = wire.get("delta")
+    if type(text) is str and text:
+        growing = reader.items.text_part(reader.find(wire, "message"), _number(wire.get("content_index")))
+        logprobs = wire.get("logprobs")
+        reader.items.grow(growing, text, read_logprobs(logprobs) if logprobs else None)
+
+
+def _on_text_done(reader: StreamReader, wire: Wire) -> None:
+    reader.items.settle_text(reader.find(wire, "message"), _number(wire.get("content_index")), wire.get("text"))
+
+
+def _on_refusal_delta(reader: StreamReader, wire: Wire) -> None:
+    text = wire.get("delta")
+    if type(text) is str and text:
+        growing = reader.items.refusal_part(reader.find(wire, "message"), _number(wire.get("content_index")))
+        reader.items.grow(growing, text)
+
+
+def _on_refusal_done(reader: StreamReader, wire: Wire) -> None:
+    index = _number(wire.get("content_index"))
+    reader.items.settle_refusal(reader.find(wire, "message"), index, wire.get("refusal"))
+
+
+def _on_annotation(reader: StreamReader, wire: Wire) -> None:
+    annotation = wire.get("annotation")
+    if is_object(annotation):
+        growing = reader.items.text_part(reader.find(wire, "message"), _number(wire.get("content_index")))
+        reader.items.cite(growing, annotation)
+
+
+def _on_part_done(reader: StreamReader, wire: Wire) -> None:
+    part = wire.get("part")
+    if is_object(part) and part.get("type") in ("output_text", "refusal"):
+        reader.items.finish_content(reader.find(wire, "message"), _number(wire.get("content_index")), part)
+
+
+# --- reasoning ---
+
+
+def _on_summary_delta(reader: StreamReader, wire: Wire) -> None:
+    index = _number(wire.get("summary_index"))
+    reader.items.grow_reasoning(reader.find(wire, "reasoning"), index, wire.get("delta"), raw=False)
+
+
+def _on_summary_done(reader: StreamReader, wire: Wire) -> None:
+    index = _number(wire.get("summary_index"))
+    reader.items.settle_reasoning(reader.find(wire, "reasoning"), index, wire.get("text"), raw=False)
+
+
+def _on_raw_delta(reader: StreamReader, wire: Wire) -> None:
+    index = _number(wire.get("content_index"))
+    reader.items.grow_reasoning(reader.find(wire, "reasoning"), index, wire.get("delta"), raw=True)
+
+
+def _on_raw_done(reader: StreamReader, wire: Wire) -> None:
+    index = _number(wire.get("content_index"))
+    reader.items.settle_reasoning(reader.find(wire, "reasoning"), index, wire.get("text"), raw=True)
+
+
+# --- calls ---
+
+
+def _on_arguments_delta(reader: StreamReader, wire: Wire) -> None:
+    reader.items.grow_call(reader.find(wire, "function_call"), wire.get("delta"))
+
+
+def _on_arguments_done(reader: StreamReader, wire: Wire) -> None:
+    reader.items.settle_call(reader.find(wire, "function_call"), wire.get("arguments"))
+
+
+def _on_input_delta(reader: StreamReader, wire: Wire) -> None:
+    reader.items.grow_call(reader.find(wire, "custom_tool_call"), wire.get("delta"))
+
+
+def _on_input_done(reader: StreamReader, wire: Wire) -> None:
+    reader.items.settle_call(reader.find(wire, "custom_tool_call"), wire.get("input"))
+
+
+# --- items and the whole response ---
+
+
+def _on_created(reader: StreamReader, wire: Wire) -> None:
+    reader.items.start(_response(wire))
+
+
+def _on_progress(reader: StreamReader, wire: Wire) -> None:
+    reader.ping(_response(wire))
+
+
+def _on_item_added(reader: StreamReader, wire: Wire) -> None:
+    item = wire.get("item")
+    if is_object(item):
+        reader.announce(item, wire.get("output_index"))
+
+
+def _on_item_done(reader: StreamReader, wire: Wire) -> None:
+    item = wire.get("item")
+    if is_object(item):
+        reader.complete(item, wire.get("output_index"))
+
+
+def _on_completed(reader: StreamReader, wire: Wire) -> None:
+    reader.terminate(_response(wire), "completed")
+
+
+def _on_incomplete(reader: StreamReader, wire: Wire) -> None:
+    reader.terminate(_response(wire), "incomplete")
+
+
+def _on_failed(reader: StreamReader, wire: Wire) -> None:
+    reader.fail(_response(wire).get("error"), "The backend's response failed.")
+
+
+def _on_cancelled(reader: StreamReader, wire: Wire) -> None:
+    reader.fail(_response(wire).get("error"), "The backend's response was cancelled.")
+
+
+def _on_error(reader: StreamReader, wire: Wire) -> None:
+    """On the wire the error is nested, in the types it is flat."""
+    nested = wire.get("error")
+    flat = {name: wire[name] for name in ("message", "code", "param") if name in wire}
+    reader.fail(nested if nested is not None else flat, "The backend reported an error and gave no message.")
+
+
+ON: dict[str, Callable[[StreamReader, Wire], None]] = {
+    "response.output_text.delta": _on_text_delta,
+    "response.output_text.done": _on_text_done,
+    "response.refusal.delta": _on_refusal_delta,
+    "response.refusal.done": _on_refusal_done,
+    "response.output_text.annotation.added": _on_annotation,
+    "response.content_part.done": _on_part_done,
+    "response.reasoning_summary_text.delta": _on_summary_delta,
+    "response.reasoning_summary_text.done": _on_summary_done,
+    "response.reasoning_text.delta": _on_raw_delta,
+    "response.reasoning_text.done": _on_raw_done,
+    "response.reasoning.delta": _on_raw_delta,  # Open Responses (responses.md 19)
+    "response.reasoning.done": _on_raw_done,
+    "response.function_call_arguments.delta": _on_arguments_delta,
+    "response.function_call_arguments.done": _on_arguments_done,
+    "response.custom_tool_call_input.delta": _on_input_delta,
+    "response.custom_tool_call_input.done": _on_input_done,
+    "response.output_item.added": _on_item_added,
+    "response.output_item.done": _on_item_done,
+    "response.created": _on_created,
+    "response.queued": _on_progress,
+    "response.in_progress": _on_progress,
+    "keepalive": _on_progress,
+    "response.completed": _on_completed,
+    "response.incomplete": _on_incomplete,
+    "response.failed": _on_failed,
+    "response.cancelled": _on_cancelled,
+    "error": _on_error,
+    **dict.fromkeys(
+        (
+            "response.web_search_call.in_progress",
+            "response.web_search_call.searching",
+            "response.web_search_call.completed",
+            "response.file_search_call.in_progress",
+            "response.file_search_call.searching",
+            "response.file_search_call.completed",
+            "response.code_interpreter_call.in_progress",
+            "response.code_interpreter_call.interpreting",
+            "response.code_interpreter_call.completed",
+            "response.image_generation_call.in_progress",
+            "response.image_generation_call.generating",
+            "response.image_generation_call.completed",
+            "response.mcp_call.in_progress",
+            "response.mcp_call.completed",
+            "response.mcp_call.failed",
+            "response.mcp_list_tools.in_progress",
+            "response.mcp_list_tools.completed",
+            "response.mcp_list_tools.failed",
+        ),
+        _on_progress,
+    ),
+}
