@@ -21,7 +21,6 @@ def resolve(file: SettingsFile) -> Settings:
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
         max_body=file.max_body,
-        state_url=file.state.url,
     )
 
 

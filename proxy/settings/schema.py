@@ -88,7 +88,7 @@ class ModelEntry(Section):
 
 
 class StateSection(Section):
-    url: Annotated[Literal["memory:", "none:"], only("memory:", "none:")] = "memory:"
+    url: Annotated[Literal["none:"], only("none:")] = "none:"
     carrier_keys: NotYet = None
     ttl: NotYet = None
     reasoning_cache: NotYet = None

@@ -138,7 +138,6 @@ class Settings:
     timeouts: Timeouts = field(default_factory=Timeouts)
     drain: Drain = field(default_factory=Drain)
     max_body: int = MAX_BODY  # bytes
-    state_url: Literal["memory:", "none:"] = "memory:"
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

@@ -39,7 +39,7 @@ def test_one_upstream_and_nothing_else_serves_every_model(tmp_path: Path) -> Non
     assert (route.upstream.name, route.model) == ("claude", None)
     assert (settings.listen, settings.admin_listen) == (Address("127.0.0.1", 8080), Address("127.0.0.1", 9090))
     assert (settings.timeouts, settings.drain) == (Timeouts(), Drain())
-    assert (settings.max_body, settings.state_url) == (33554432, "memory:")
+    assert settings.max_body == 33554432
 
 
 def test_the_first_match_wins_and_case_counts(tmp_path: Path) -> None:

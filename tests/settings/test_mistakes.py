@@ -65,6 +65,7 @@ workers: 4
         "admin_token: token",
         "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
+        "state: {url: 'memory:'}",
         "state: {carrier_keys: [a]}",
         "state: {ttl: 1h}",
         "state: {reasoning_cache: true}",
