@@ -25,7 +25,7 @@ CREATED_LIMIT = 10**15
 ARGUMENTS = {"function_call": "arguments", "custom_tool_call": "input"}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Growing:
     """An emitted part: what came of it so far, and how many citations."""
 
@@ -35,7 +35,7 @@ class Growing:
     closed: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
     """An item, announced or made up. `texts` and `refusals` are a message's parts by content index, `part` is that of
     a reasoning item or a call. `held`: arguments that came before the call's name. `raw`: which of its two texts a
@@ -224,8 +224,7 @@ class ItemReader:
         for index, part in enumerate(content if type(content) is list else []):
             if is_object(part):
                 self.finish_content(item, index, part)
-        for growing in (*item.texts.values(), *item.refusals.values()):
-            self._close(growing)
+        self.close_open(item)
 
     # --- reasoning ---
 
@@ -339,6 +338,13 @@ class ItemReader:
         self._close(item.part)
 
     # --- whole items ---
+
+    def close_open(self, item: Item) -> None:
+        """Close what is still open of an item."""
+        for growing in (*item.texts.values(), *item.refusals.values()):
+            self._close(growing)
+        if item.part is not None:
+            self._close(item.part)
 
     def begin(self, item: Item, wire: Wire) -> None:
         """An item was announced. Only calls open now: they have all that opening needs."""

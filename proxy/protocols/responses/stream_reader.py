@@ -62,6 +62,7 @@ class StreamReader:
         if self._over:
             return
         if self._dialect.lax_terminal and self._items and all(item.done for item in self._items):
+            self._reconcile(None)
             self._finish("completed", {})
         else:
             self._emit(Fail(broken_stream()))
@@ -143,6 +144,8 @@ class StreamReader:
                 self._settle(self._add(item_of(whole), None, None), whole)
         for item in waiting:
             self._settle(item, {})
+        for item in self._items:  # also those that grew after their end
+            self.items.close_open(item)
 
     def _settle(self, item: Item, whole: Wire) -> None:
         if not item.done and not self.items.failed:
