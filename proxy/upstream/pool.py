@@ -100,6 +100,11 @@ class Pool:
         self._lingering.add(task)
         task.add_done_callback(self._lingering.discard)
 
+    async def settled(self) -> None:
+        """Wait until no answer lingers."""
+        if self._lingering:
+            await asyncio.wait(self._lingering)
+
     async def close(self) -> None:
         """Close all connections."""
         for task in self._lingering:

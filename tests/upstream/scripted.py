@@ -1,0 +1,137 @@
+"""A backend that says, byte for byte, what a test wants, and keeps what it was asked."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+
+class Hold:
+    """Wait until the other side closes the connection."""
+
+
+class Cut:
+    """Close the connection now."""
+
+
+HOLD, CUT = Hold(), Cut()
+Step = bytes | Hold | Cut
+
+
+@dataclass
+class Asked:
+    """One request. `left`: the other side closed the connection while the backend held its answer."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+    connection: int
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def reply(status: int, body: bytes | str, content_type: str = "application/json", **headers: str) -> bytes:
+    """A whole answer. `_` in a header's name stands for `-`."""
+    raw = body.encode() if isinstance(body, str) else body
+    lines = [f"HTTP/1.1 {status} Said", f"content-type: {content_type}", f"content-length: {len(raw)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + raw
+
+
+def head(content_type: str = "text/event-stream", **headers: str) -> bytes:
+    """The head of an answer in chunks."""
+    lines = ["HTTP/1.1 200 Said", f"content-type: {content_type}", "transfer-encoding: chunked"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def chunk(body: bytes | str) -> bytes:
+    """One chunk of such an answer."""
+    raw = body.encode() if isinstance(body, str) else body
+    return f"{len(raw):x}\r\n".encode() + raw + b"\r\n"
+
+
+LAST = b"0\r\n\r\n"
+
+
+def stream(*pieces: bytes | str, **headers: str) -> list[Step]:
+    """A whole event stream, each piece a write of its own."""
+    return [head(**headers), *map(chunk, pieces), LAST]
+
+
+class Scripted:
+    """`scripts`: what is said to the first request, the second, …; the last one also to all that follow."""
+
+    def __init__(self, *scripts: Sequence[Step] | bytes) -> None:
+        self._scripts: list[Sequence[Step]] = [[script] if isinstance(script, bytes) else script for script in scripts]
+        self.asked: list[Asked] = []
+        self.connections = 0
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def base_url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    async def __aenter__(self) -> "Scripted":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        number = self.connections
+        try:
+            while await self._answer(reader, writer, number):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)
+        }
+        asked = Asked(lines[0], headers, await _body(reader, headers), number)
+        script = self._scripts[min(len(self.asked), len(self._scripts) - 1)]
+        self.asked.append(asked)
+        for step in script:
+            match step:
+                case Hold():
+                    while await reader.read(65536):
+                        pass
+                    asked.left.set()
+                    return False
+                case Cut():
+                    writer.transport.abort()
+                    return False
+                case _:
+                    writer.write(step)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+        return headers.get("connection") != "close"
+
+
+async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
+    if headers.get("transfer-encoding") != "chunked":
+        return await reader.readexactly(int(headers.get("content-length", "0")))
+    body = b""
+    while size := int(await reader.readline(), 16):
+        body += await reader.readexactly(size)
+        await reader.readline()
+    await reader.readline()
+    return body
