@@ -1,1 +1,20 @@
-"""OpenAI Chat Completions."""
+"""OpenAI Chat Completions, as a client's and as a backend's protocol (chat_completions.md)."""
+
+from proxy.protocols.chat.reply_reader import read_reply
+from proxy.protocols.chat.reply_writer import write_reply
+from proxy.protocols.chat.request_reader import read_request
+from proxy.protocols.chat.request_writer import write_request
+from proxy.protocols.chat.stream_reader import StreamReader
+from proxy.protocols.chat.stream_writer import StreamWriter
+from proxy.protocols.openai_errors import read_error, write_error
+
+__all__ = [
+    "StreamReader",
+    "StreamWriter",
+    "read_error",
+    "read_reply",
+    "read_request",
+    "write_error",
+    "write_reply",
+    "write_request",
+]

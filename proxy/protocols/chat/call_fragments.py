@@ -1,0 +1,187 @@
+"""Put the fragments of tool calls together (mapping.md 13.2, 17.1).
+
+OpenAI numbers calls and names each once. Others leave out the number or give every call the same one, leave out the
+id or repeat it, say the name in every fragment or in pieces, and write arguments as an object.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from proxy.canonical import jsontext
+from proxy.canonical.events import Close, Delta, Event, Open
+from proxy.canonical.parts import Call, CallKind
+from proxy.canonical.spelling import Spelling
+from proxy.protocols.fields import Wire, is_object
+
+
+@dataclass(slots=True)
+class _Fragment:
+    """One fragment, cleaned of what means nothing: empty strings, nulls, the id "null"."""
+
+    index: int | None
+    id: str | None
+    name: str | None
+    arguments: str
+    whole: bool  # the arguments came as an object, so they are complete
+    kind: CallKind
+
+
+@dataclass(slots=True)
+class _CallState:
+    """A call that is being put together. `k` is None until it is opened; `arguments` is all that came."""
+
+    id: str | None = None
+    name: str = ""
+    kind: CallKind = "function"
+    k: int | None = None
+    arguments: list[str] = field(default_factory=list)
+    whole: bool = False
+
+
+class CallFragments:
+    """Takes fragments and emits the events of calls. `begin` makes room for a part and gives its number."""
+
+    __slots__ = ("_begin", "_by_id", "_by_index", "_calls", "_emit", "_response_id", "_spelling", "_split_names")
+
+    def __init__(
+        self, emit: Callable[[Event], None], begin: Callable[[], int], spelling: Spelling, *, split_names: bool
+    ) -> None:
+        self._emit = emit
+        self._begin = begin
+        self._spelling = spelling
+        self._split_names = split_names
+        self._response_id = ""
+        self._calls: list[_CallState] = []
+        self._by_index: dict[int, _CallState] = {}
+        self._by_id: dict[str, _CallState] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there is any call."""
+        return bool(self._calls)
+
+    def take(self, wire: object, response_id: str) -> None:
+        """Take one entry of `tool_calls`."""
+        fragment = _read_fragment(wire)
+        if fragment is None:
+            return
+        self._response_id = response_id
+        call = self._call_of(fragment)
+        if call.k is None:
+            call.id = call.id or fragment.id
+            call.kind = fragment.kind
+            if fragment.name is not None:
+                call.name = call.name + fragment.name if self._split_names else call.name or fragment.name
+        if call.whole:
+            return
+        call.whole = fragment.whole
+        text = fragment.arguments
+        if text:
+            call.arguments.append(text)
+        if call.k is not None:
+            if text:
+                self._emit(Delta(call.k, text))
+        elif call.name and (text or not self._split_names):
+            self._open(call)
+
+    def finish(self) -> bool:
+        """Open what still waits for its name to be complete; False when a call has arguments but no name."""
+        for call in self._calls:
+            if call.k is None and call.name:
+                self._open(call)
+        return not any(call.k is None and call.arguments for call in self._calls)
+
+    def close(self) -> None:
+        """Close all calls, in the order in which they were opened."""
+        for k in sorted(call.k for call in self._calls if call.k is not None):
+            self._emit(Close(k))
+
+    @property
+    def opened(self) -> bool:
+        """Whether any call has a name."""
+        return any(call.k is not None for call in self._calls)
+
+    def _call_of(self, fragment: _Fragment) -> _CallState:
+        """The call that a fragment belongs to; a new one if it begins one."""
+        call = self._known(fragment)
+        if call is not None and not _begins_another(call, fragment):
+            return call
+        if self._split_names and self._calls and self._calls[-1].k is None and self._calls[-1].name:
+            self._open(self._calls[-1])  # its name is complete: the next call has begun
+        call = _CallState()
+        self._calls.append(call)
+        if fragment.index is not None:
+            self._by_index[fragment.index] = call
+        if fragment.id is not None:
+            self._by_id[fragment.id] = call
+        return call
+
+    def _known(self, fragment: _Fragment) -> _CallState | None:
+        if fragment.index is not None:
+            return self._by_index.get(fragment.index)
+        if fragment.id is not None:
+            return self._by_id.get(fragment.id)
+        return self._calls[-1] if self._calls else None
+
+    def _open(self, call: _CallState) -> None:
+        tool = self._spelling.tool(call.name)
+        call.k = self._begin()
+        position = self._calls.index(call)
+        part = Call(
+            self._spelling.call_id(call.id, self._response_id, position),
+            tool.name,
+            kind="custom" if call.kind == "custom" else tool.kind,
+            namespace=tool.namespace,
+            tool=tool.tool,
+        )
+        self._emit(Open(call.k, part))
+        if call.arguments:
+            self._emit(Delta(call.k, "".join(call.arguments)))
+
+
+def _begins_another(call: _CallState, fragment: _Fragment) -> bool:
+    """Whether a fragment that points to `call` is the beginning of another one."""
+    if fragment.name is None:
+        return False
+    if fragment.id is not None:
+        return call.id is not None and fragment.id != call.id
+    # Neither numbers nor ids to go by: a name after complete arguments is the next call's.
+    return bool(call.name) and fragment.index in (None, 0) and _is_object("".join(call.arguments))
+
+
+def _is_object(text: str) -> bool:
+    if not text.rstrip().endswith("}"):
+        return False
+    try:
+        return type(jsontext.loads(text)) is dict
+    except jsontext.NotJson:
+        return False
+
+
+def _read_fragment(wire: object) -> _Fragment | None:
+    if not is_object(wire):
+        return None
+    custom = wire.get("custom")
+    function = wire.get("function")
+    called: Wire = custom if is_object(custom) else function if is_object(function) else {}
+    kind: CallKind = "custom" if is_object(custom) else "function"
+    index = wire.get("index")
+    call_id = wire.get("id")
+    name = called.get("name")
+    arguments, whole = _arguments(called.get("input" if kind == "custom" else "arguments"))
+    return _Fragment(
+        index if type(index) is int else None,
+        call_id if type(call_id) is str and call_id not in ("", "null") else None,
+        name if type(name) is str and name else None,
+        arguments,
+        whole,
+        kind,
+    )
+
+
+def _arguments(value: object) -> tuple[str, bool]:
+    """Arguments as text, and whether they came as a whole object."""
+    if value is None:
+        return "", False
+    if type(value) is str:
+        return value, False
+    return jsontext.dumps(value).decode(), True

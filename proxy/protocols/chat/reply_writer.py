@@ -1,0 +1,142 @@
+"""Write a whole answer for a Chat client (mapping.md 14.3).
+
+What a reply says of itself (id, model, finish reason) and how texts are joined is shared with the stream writer: a
+stream, put together, is this answer.
+"""
+
+from dataclasses import dataclass, field
+
+from proxy.canonical import jsontext
+from proxy.canonical.parts import Call, Citation, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
+from proxy.canonical.reply import Reply, ReplyContext
+from proxy.canonical.stop import Stop
+from proxy.protocols.fields import Wire
+from proxy.protocols.openai_completions import finish_reason, reply_model, service_tier, write_usage
+
+PARAGRAPH = "\n\n"
+PREFIX = "chatcmpl"
+
+
+def reply_id(backend_id: str, context: ReplyContext) -> str:
+    """The backend's id as Chat clients expect it (mapping.md 3.4); the request's where the backend gave none."""
+    known = backend_id or context.request_id
+    return known if known.startswith(PREFIX) else f"{PREFIX}-{known}"
+
+
+def reply_reason(stop: Stop, context: ReplyContext) -> str:
+    """`finish_reason`; clients of the deprecated functions know only their own word for a call."""
+    if stop.kind == "tool" and context.legacy_functions:
+        return "function_call"
+    return finish_reason(stop)
+
+
+def write_annotation(citation: Citation, start: int, end: int) -> Wire:
+    """A citation of characters `start` to `end` of the whole content."""
+    url = citation.url or ""
+    return {
+        "type": "url_citation",
+        "url_citation": {"start_index": start, "end_index": end, "title": citation.title or url, "url": url},
+    }
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> bytes:
+    """The body of the answer."""
+    message = _Message(context)
+    for part in reply.parts:
+        message.take(part)
+    wire: Wire = {
+        "id": reply_id(reply.id, context),
+        "object": "chat.completion",
+        "created": reply.created or context.now,
+        "model": reply_model(reply.model, context),
+        "choices": [
+            {
+                "index": 0,
+                "message": message.write(reply.stop),
+                "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
+                "finish_reason": reply_reason(reply.stop, context),
+            }
+        ],
+    }
+    if reply.usage is not None:
+        wire["usage"] = write_usage(reply.usage)
+    tier = service_tier(reply.service_tier)
+    if tier is not None:
+        wire["service_tier"] = tier
+    if reply.fingerprint is not None:
+        wire["system_fingerprint"] = reply.fingerprint
+    return jsontext.dumps(wire)
+
+
+@dataclass(slots=True)
+class _Message:
+    """The message of the one choice, while its parts come in. `apart`: something stood behind the last text."""
+
+    context: ReplyContext
+    content: str = ""
+    reasoning: str = ""
+    refusal: str = ""
+    calls: list[Wire] = field(default_factory=list)
+    annotations: list[Wire] = field(default_factory=list)
+    logprobs: list[object] = field(default_factory=list)
+    apart: bool = False
+    phase: str | None = None
+
+    def take(self, part: ReplyPart) -> None:
+        """Add the next part."""
+        match part:
+            case Text():
+                self._take_text(part)
+                return
+            case Reasoning():
+                if part.text and self.context.show_reasoning is not False:
+                    self.reasoning += (PARAGRAPH if self.reasoning else "") + part.text
+            case Refusal():
+                self.refusal += part.text
+            case Call():
+                self.calls.append(_write_call(part))
+            case HostedCall() | Opaque():
+                pass  # a tool that the backend ran must not look like one that the client is to run
+        self.apart = True
+
+    def _take_text(self, part: Text) -> None:
+        if not part.text:
+            return
+        if self.content and (self.apart or part.phase != self.phase):
+            self.content += PARAGRAPH
+        self.apart = False
+        self.phase = part.phase
+        first = len(self.content)
+        self.content += part.text
+        self.logprobs += part.logprobs or ()
+        for citation in part.citations or ():
+            if citation.kind == "url":
+                end = len(part.text) if citation.end is None else citation.end
+                self.annotations.append(write_annotation(citation, first + (citation.start or 0), first + end))
+
+    def write(self, stop: Stop) -> Wire:
+        """The message. `content` is null only beside calls or a refusal."""
+        refusal = self.refusal or stop.explanation or None
+        content: str | None = self.content
+        if not content and (self.calls or refusal):
+            content = None
+        message: Wire = {
+            "role": "assistant",
+            "content": content,
+            "refusal": refusal,
+            "annotations": self.annotations,
+        }
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
+        if self.calls and self.context.legacy_functions:
+            message["function_call"] = self.calls[0].get("function")
+        elif self.calls:
+            message["tool_calls"] = self.calls
+        return message
+
+
+def _write_call(call: Call) -> Wire:
+    if call.kind == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
+    arguments = call.arguments or "{}"
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
