@@ -83,6 +83,7 @@ class Rule(StrEnum):
     AUDIO = "audio"
     BACKGROUND = "background"
     BACKGROUND_OPTIONS = "background-options"
+    BEST_OF = "best-of"
     BILLING_POLICY = "billing-policy"
     BROWSER_STATE = "browser-state"
     CACHE_CONTROL = "cache-control"
@@ -99,6 +100,7 @@ class Rule(StrEnum):
     DEFER_LOADING = "defer-loading"
     DETAIL = "detail"
     DIAGNOSTICS = "diagnostics"
+    ECHO = "echo"
     EFFORT = "effort"
     FALLBACK_CREDIT_TOKEN = "fallback-credit-token"  # noqa: S105 - a field's name
     FALLBACKS = "fallbacks"

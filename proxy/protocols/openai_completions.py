@@ -5,6 +5,7 @@ Both are "completions" to OpenAI's SDKs (`CompletionUsage` serves both); Respons
 """
 
 from proxy.canonical.loss import LossReport
+from proxy.canonical.parts import ReplyPart, Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Identity, Limits, Sampling
 from proxy.canonical.stop import Stop, StopKind
@@ -22,6 +23,8 @@ from proxy.protocols.fields import (
     texts,
     whole,
 )
+
+PARAGRAPH = "\n\n"
 
 _STREAM_OPTIONS = frozenset({"include_usage", "include_obfuscation"})
 
@@ -123,6 +126,36 @@ def service_tier(tier: str | None) -> str | None:
 def reply_model(model: str, context: ReplyContext) -> str:
     """The model that the reply names (mapping.md 14.3)."""
     return context.model_override or model or context.model
+
+
+class Paragraphs:
+    """Where a blank line sets a text of an answer off from the text before it (mapping.md 2.4).
+
+    Texts that touch are one text, which another protocol splits at its citations; texts with a call or with thinking
+    between them are not, nor is what Responses says before its work and after it.
+    """
+
+    __slots__ = ("_gaps", "_last", "_marks")
+
+    def __init__(self) -> None:
+        self._gaps = 0
+        self._marks: list[tuple[int, str | None]] = []
+        self._last: tuple[int, str | None] | None = None
+
+    def open(self, part: ReplyPart) -> None:
+        """Note the next part."""
+        if isinstance(part, Text):
+            self._marks.append((self._gaps, part.phase))
+        else:
+            self._marks.append((self._gaps, None))
+            self._gaps += 1
+
+    def begin(self, k: int) -> bool:
+        """Text part `k` has its first characters: whether a blank line comes before them."""
+        mark = self._marks[k]
+        apart = self._last is not None and self._last != mark
+        self._last = mark
+        return apart
 
 
 def read_usage(wire: object) -> Usage | None:

@@ -144,8 +144,10 @@ def _begins_another(call: _CallState, fragment: _Fragment) -> bool:
         return False
     if fragment.id is not None:
         return call.id is not None and fragment.id != call.id
-    # Neither numbers nor ids to go by: a name after complete arguments is the next call's.
-    return bool(call.name) and fragment.index in (None, 0) and _is_object("".join(call.arguments))
+    # Neither numbers nor ids to go by: what follows complete arguments is the next call's, not the name said again.
+    if fragment.index not in (None, 0) or (fragment.name == call.name and not fragment.arguments):
+        return False
+    return _is_object("".join(call.arguments))
 
 
 def _is_object(text: str) -> bool:

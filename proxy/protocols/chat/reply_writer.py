@@ -5,15 +5,22 @@ stream, put together, is this answer.
 """
 
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from proxy.canonical import jsontext
 from proxy.canonical.parts import Call, Citation, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.protocols.fields import Wire
-from proxy.protocols.openai_completions import finish_reason, reply_model, service_tier, write_usage
+from proxy.protocols.openai_completions import (
+    PARAGRAPH,
+    Paragraphs,
+    finish_reason,
+    reply_model,
+    service_tier,
+    write_usage,
+)
 
-PARAGRAPH = "\n\n"
 PREFIX = "chatcmpl"
 
 
@@ -42,8 +49,8 @@ def write_annotation(citation: Citation, start: int, end: int) -> Wire:
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     """The body of the answer."""
     message = _Message(context)
-    for part in reply.parts:
-        message.take(part)
+    for k, part in enumerate(reply.parts):
+        message.take(k, part)
     wire: Wire = {
         "id": reply_id(reply.id, context),
         "object": "chat.completion",
@@ -70,7 +77,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
 
 @dataclass(slots=True)
 class _Message:
-    """The message of the one choice, while its parts come in. `apart`: something stood behind the last text."""
+    """The message of the one choice, while its parts come in."""
 
     context: ReplyContext
     content: str = ""
@@ -79,15 +86,14 @@ class _Message:
     calls: list[Wire] = field(default_factory=list)
     annotations: list[Wire] = field(default_factory=list)
     logprobs: list[object] = field(default_factory=list)
-    apart: bool = False
-    phase: str | None = None
+    paragraphs: Paragraphs = field(default_factory=Paragraphs)
 
-    def take(self, part: ReplyPart) -> None:
-        """Add the next part."""
+    def take(self, k: int, part: ReplyPart) -> None:
+        """Add part `k`."""
+        self.paragraphs.open(part)
         match part:
             case Text():
-                self._take_text(part)
-                return
+                self._take_text(k, part)
             case Reasoning():
                 if part.text and self.context.show_reasoning is not False:
                     self.reasoning += (PARAGRAPH if self.reasoning else "") + part.text
@@ -97,15 +103,14 @@ class _Message:
                 self.calls.append(_write_call(part))
             case HostedCall() | Opaque():
                 pass  # a tool that the backend ran must not look like one that the client is to run
-        self.apart = True
+            case _:
+                assert_never(part)
 
-    def _take_text(self, part: Text) -> None:
+    def _take_text(self, k: int, part: Text) -> None:
         if not part.text:
             return
-        if self.content and (self.apart or part.phase != self.phase):
+        if self.paragraphs.begin(k):
             self.content += PARAGRAPH
-        self.apart = False
-        self.phase = part.phase
         first = len(self.content)
         self.content += part.text
         self.logprobs += part.logprobs or ()

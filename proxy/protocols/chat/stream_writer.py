@@ -25,9 +25,9 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, 
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
-from proxy.protocols.chat.reply_writer import PARAGRAPH, reply_id, reply_reason, write_annotation
+from proxy.protocols.chat.reply_writer import reply_id, reply_reason, write_annotation
 from proxy.protocols.fields import Wire
-from proxy.protocols.openai_completions import reply_model, service_tier, write_usage
+from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
 
 PING = b": ping\n\n"
@@ -47,11 +47,9 @@ class StreamWriter:
         "_end",
         "_failed",
         "_first",
-        "_gaps",
         "_grown",
         "_heads",
-        "_last_text",
-        "_marks",
+        "_inserted",
         "_paragraphs",
         "_parts",
         "_prefix",
@@ -75,11 +73,9 @@ class StreamWriter:
         self._heads: list[bytes | None] = []  # None until the first delta, before which something may have to come
         self._tails: list[bytes] = []
         self._grown: list[int] = []  # characters so far
-        self._marks: list[int] = []  # how many parts that are no text came before
-        self._gaps = 0
-        self._last_text = -1  # the last text part that has any text
+        self._paragraphs = Paragraphs()
         self._first: dict[int, int] = {}  # where in the content each text part begins
-        self._paragraphs = 0  # characters put between texts
+        self._inserted = 0  # characters put between texts
         self._reasoned = False
         self._refused = False
         self._calls = 0
@@ -150,7 +146,7 @@ class StreamWriter:
     def _open(self, k: int, part: ReplyPart, out: list[bytes]) -> None:
         self._parts.append(part)
         self._grown.append(0)
-        self._marks.append(self._gaps)
+        self._paragraphs.open(part)
         head: bytes | None = None
         tail = b"}" + self._end
         match part:
@@ -166,8 +162,6 @@ class StreamWriter:
                 head = _HIDDEN  # a tool that the backend ran must not look like one that the client is to run
             case _:
                 assert_never(part)
-        if not isinstance(part, Text):
-            self._gaps += 1
         self._heads.append(head)
         self._tails.append(tail)
         match part:
@@ -218,20 +212,12 @@ class StreamWriter:
             self._reasoned = True
         else:
             head = self._prefix + b'{"content":'
-            apart = self._last_text >= 0 and self._is_apart(self._last_text, k)
-            self._last_text = k
-            self._paragraphs += len(PARAGRAPH) if apart else 0
-            self._first[k] = self._paragraphs + sum(self._grown[other] for other in self._first)
+            apart = self._paragraphs.begin(k)
+            self._inserted += len(PARAGRAPH) if apart else 0
+            self._first[k] = self._inserted + sum(self._grown[other] for other in self._first)
         if apart:
             out += (head, jsontext.dumps(PARAGRAPH), self._tails[k])
         return head
-
-    def _is_apart(self, earlier: int, later: int) -> bool:
-        """Texts that touch are one text, unless one is said before the work and the other after it."""
-        if self._marks[earlier] != self._marks[later]:
-            return True
-        one, other = self._parts[earlier], self._parts[later]
-        return isinstance(one, Text) and isinstance(other, Text) and one.phase != other.phase
 
     def _close(self, k: int, out: list[bytes]) -> None:
         part = self._parts[k]

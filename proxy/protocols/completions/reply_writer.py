@@ -1,0 +1,46 @@
+"""Write a whole answer for a client of the legacy text completions: its texts only (mapping.md 16.3).
+
+Thinking, refusals and calls have no place in this protocol; how texts are joined is what a Chat client sees.
+"""
+
+from proxy.canonical import jsontext
+from proxy.canonical.parts import Text
+from proxy.canonical.reply import Reply, ReplyContext
+from proxy.canonical.stop import Stop
+from proxy.protocols.fields import Wire
+from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, finish_reason, reply_model, write_usage
+
+
+def write_common(
+    backend_id: str, created: int | None, model: str, fingerprint: str | None, context: ReplyContext
+) -> Wire:
+    """What an answer, and each chunk of a stream, says of itself."""
+    wire: Wire = {
+        "id": backend_id or context.request_id,
+        "object": "text_completion",
+        "created": created or context.now,
+        "model": reply_model(model, context),
+    }
+    if fingerprint is not None:
+        wire["system_fingerprint"] = fingerprint
+    return wire
+
+
+def write_reason(stop: Stop) -> str:
+    """`finish_reason`; no tools can be offered here, so a call is an end like any other."""
+    return "stop" if stop.kind == "tool" else finish_reason(stop)
+
+
+def write_reply(reply: Reply, context: ReplyContext) -> bytes:
+    """The body of the answer."""
+    text = ""
+    paragraphs = Paragraphs()
+    for k, part in enumerate(reply.parts):
+        paragraphs.open(part)
+        if isinstance(part, Text) and part.text:
+            text += (PARAGRAPH if paragraphs.begin(k) else "") + part.text
+    wire = write_common(reply.id, reply.created, reply.model, reply.fingerprint, context)
+    wire["choices"] = [{"text": text, "index": 0, "logprobs": None, "finish_reason": write_reason(reply.stop)}]
+    if reply.usage is not None:
+        wire["usage"] = write_usage(reply.usage)
+    return jsontext.dumps(wire)
