@@ -19,8 +19,8 @@ class ReasoningDetails:
         self._pieces: dict[object, dict[str, list[str]]] = {}
         self._current: object = None
 
-    def take(self, entry: Wire, *, reasoning_open: bool) -> tuple[str, bool]:
-        """Keep a piece; its text, and whether that text begins another part than the open one."""
+    def take(self, entry: Wire) -> tuple[str, bool]:
+        """Keep a piece; its text, and whether that text is of another entry than the open part's."""
         key = _key(entry)
         known = self._entries.setdefault(key, {})
         pieces = self._pieces.setdefault(key, {})
@@ -33,7 +33,7 @@ class ReasoningDetails:
                 known.setdefault(name, "")
             elif value is not None or name not in known:
                 known[name] = value
-        return shown, not reasoning_open or key != self._current
+        return shown, key != self._current
 
     def begin(self, entry: Wire) -> None:
         """The next reasoning part shows this entry."""

@@ -7,57 +7,45 @@ the stop is told only at the end. Servers deviate from OpenAI in every field (ma
 from collections.abc import Callable
 
 from proxy.canonical.errors import Error, ErrorClass, Reason
-from proxy.canonical.events import Cite, Close, Delta, End, Event, Fail, Finish, Open, Start, UsageUpdate
+from proxy.canonical.events import Delta, End, Event, Fail, Finish, Start, UsageUpdate
 from proxy.canonical.fold import broken_stream
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Citation, Reasoning, Refusal, Text
+from proxy.canonical.parts import Citation
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.chat.call_fragments import CallFragments
 from proxy.protocols.chat.part_reader import thinking_text
+from proxy.protocols.chat.prose import Prose
 from proxy.protocols.chat.reply_citations import read_annotation, read_searches
-from proxy.protocols.chat.reply_reasoning import ReasoningDetails
 from proxy.protocols.chat.tables import FAILURES, STOPS
 from proxy.protocols.chat.think_tags import ThinkTags
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import read_usage
 from proxy.protocols.openai_errors import read_error
 
+_PLAIN_KEYS = 5  # id, object, created, model, choices
 _MILLISECONDS = 10**11  # a time beyond this is in milliseconds
 _MESSAGE: Path = ("choices", 0, "message")  # where a loss is, in the terms of a whole reply
 
 
 class StreamReader:
-    """Chunks in, events out through `emit`. One prose part (text, reasoning, refusal) is open at a time; calls stay
-    open until the end, since their fragments may interleave.
-    """
+    """Chunks in, events out through `emit`. Calls stay open until the end, since their fragments may interleave."""
 
     __slots__ = (
         "_calls",
-        "_cited",
-        "_details",
         "_dialect",
         "_emit",
         "_finish_reason",
-        "_held",
-        "_held_logprobs",
         "_id",
-        "_kind",
         "_losses",
-        "_next",
-        "_open",
         "_over",
-        "_read",
-        "_reasoned",
-        "_refused",
+        "_prose",
         "_searches",
         "_sequence",
-        "_spoke",
         "_started",
         "_tags",
-        "_texts",
         "_tier",
         "_usage",
     )
@@ -66,23 +54,12 @@ class StreamReader:
         self._emit = emit
         self._dialect = dialect
         self._losses = losses
-        self._calls = CallFragments(emit, self._begin, spelling, split_names=dialect.split_names)
-        self._details = ReasoningDetails()
+        self._prose = Prose(emit, strips=dialect.strip_leading_ws or dialect.think_tags)
+        self._calls = CallFragments(emit, self._prose.begin_other, spelling, split_names=dialect.split_names)
         self._tags = ThinkTags() if dialect.think_tags else None
         self._id = ""
         self._started = False
         self._over = False
-        self._next = 0
-        self._kind = ""  # of the open prose part: "text", "reasoning", "refusal" or "" for none
-        self._open = -1  # its number
-        self._held = ""  # whitespace that may turn out to be nothing
-        self._held_logprobs: list[object] = []
-        self._reasoned = False
-        self._refused = False
-        self._spoke = False
-        self._read = 0  # characters of `content` so far, which citations count by
-        self._texts: list[tuple[int, int]] = []  # number and first character of each text part
-        self._cited: list[Citation] = []
         self._searches: list[Citation] = []
         self._finish_reason: str | None = None
         self._sequence: str | None = None
@@ -154,10 +131,11 @@ class StreamReader:
         logprobs = choice.get("logprobs")
         if type(delta) is dict and delta:
             content = delta.get("content")
-            if len(delta) == 1 and self._kind == "text" and type(content) is str and not logprobs and not self._tags:
+            prose = self._prose
+            if len(delta) == 1 and prose.kind == "text" and type(content) is str and not logprobs and not self._tags:
                 if content:  # by far the most frequent chunk
-                    self._read += len(content)
-                    self._emit(Delta(self._open, content))
+                    prose.position += len(content)
+                    self._emit(Delta(prose.number, content))
             else:
                 self._delta(delta, _entries(logprobs))
         reason = choice.get("finish_reason")
@@ -174,18 +152,13 @@ class StreamReader:
             self._content(content, logprobs)
         refusal = delta.get("refusal")
         if refusal and type(refusal) is str:
-            self._refused = True
-            self._prose("refusal", refusal)
+            self._prose.decline(refusal)
         annotations = delta.get("annotations")
         if type(annotations) is list:
-            self._cited += [found for entry in annotations if (found := read_annotation(entry)) is not None]
-            self._cite()
+            self._prose.cite([found for entry in annotations if (found := read_annotation(entry)) is not None])
         calls = delta.get("tool_calls")
-        if type(calls) is list:
-            for entry in calls:
-                self._calls.take(entry, self._id)
-        elif is_object(calls):
-            self._calls.take(calls, self._id)
+        for entry in calls if type(calls) is list else [calls]:
+            self._calls.take(entry, self._id)
         legacy = delta.get("function_call")
         if is_object(legacy):
             self._calls.take({"index": 0, "function": legacy}, self._id)
@@ -194,55 +167,56 @@ class StreamReader:
 
     def _reasoning(self, delta: Wire) -> None:
         details = delta.get("reasoning_details")
-        if type(details) is list and self._read_details(details):
-            return  # the plain text beside them is the same text
+        if type(details) is list:
+            shown = [self._prose.think_in_detail(entry) for entry in details if is_object(entry)]
+            if any(shown):
+                return  # the plain text beside them is the same text
         plain = _text(delta.get("reasoning_content"))
         other = _text(delta.get("reasoning"))
         if plain:
-            self._prose("reasoning", plain, "reasoning_content")
+            self._prose.think(plain, "reasoning_content")
         if other and other != plain:
-            self._prose("reasoning", other, "reasoning")
-
-    def _read_details(self, entries: list[object]) -> bool:
-        """Take the entries; whether any of them had text."""
-        shown = False
-        for entry in entries:
-            if not is_object(entry):
-                continue
-            text, another = self._details.take(entry, reasoning_open=self._kind == "reasoning")
-            if text:
-                if another:
-                    self._close_prose()
-                    self._details.begin(entry)
-                self._prose("reasoning", text, "reasoning_details", full=entry.get("type") != "reasoning.summary")
-                shown = True
-        return shown
+            self._prose.think(other, "reasoning")
 
     def _content(self, content: object, logprobs: list[object] | None) -> None:
         if type(content) is str:
-            self._read += len(content)
-            self._tagged(content, logprobs)
+            if content:
+                self._prose.position += len(content)
+                self._say(content, logprobs)
             return
-        if type(content) is not list:
-            return
-        for item in content:
+        for item in content if type(content) is list else ():
             if type(item) is str:
                 self._content(item, None)
             elif is_object(item):
                 self._content_part(item)
 
+    def _say(self, text: str, logprobs: list[object] | None) -> None:
+        """Text of the answer, which may have thinking between tags in front."""
+        if self._tags is None:
+            self._prose.say(text, logprobs)
+            return
+        self._say_pieces(self._tags.feed(text), logprobs)
+
+    def _say_pieces(self, pieces: list[tuple[bool, str]], logprobs: list[object] | None) -> None:
+        for thinking, piece in pieces:
+            if thinking:
+                self._prose.think(piece, "content")
+            else:
+                self._prose.say(piece, logprobs)
+
     def _content_part(self, item: Wire) -> None:
         """A part of content that came as a list, as Mistral writes it."""
         match item.get("type"):
-            case "text" if type(item.get("text")) is str:
-                self._content(item["text"], None)
+            case "text":
+                self._content(_text(item.get("text")), None)
             case "thinking":
                 thought = thinking_text(item.get("thinking"))
                 if thought:
-                    self._prose("reasoning", thought, "content")
-            case "refusal" if type(item.get("refusal")) is str:
-                self._refused = True
-                self._prose("refusal", str(item["refusal"]))
+                    self._prose.think(thought, "content")
+            case "refusal":
+                declined = _text(item.get("refusal"))
+                if declined:
+                    self._prose.decline(declined)
             case "reference":
                 self._losses.approx(Rule.CITATIONS, (*_MESSAGE, "content"))
             case _:
@@ -278,90 +252,6 @@ class StreamReader:
             if groq.get("error") and not self._over:
                 self._fail(read_error(None, groq, ""))
 
-    # --- parts ---
-
-    def _begin(self) -> int:
-        """Make room for a part that is not prose, and number it."""
-        self._close_prose()
-        self._held = ""  # whitespace before a call is nothing (mapping.md 13.2)
-        self._held_logprobs = []
-        number = self._next
-        self._next += 1
-        return number
-
-    def _tagged(self, text: str, logprobs: list[object] | None) -> None:
-        if self._tags is None:
-            self._say(text, logprobs)
-            return
-        for thinking, piece in self._tags.feed(text):
-            if thinking:
-                self._prose("reasoning", piece, "content")
-            else:
-                self._say(piece, logprobs)
-
-    def _say(self, text: str, logprobs: list[object] | None) -> None:
-        """Text of the answer. Whitespace at the start of a part waits until there is something behind it."""
-        if self._kind == "text":
-            self._emit(Delta(self._open, text, logprobs))
-            return
-        self._held += text
-        self._held_logprobs += logprobs or ()
-        if not self._held.isspace():
-            self._open_text()
-
-    def _open_text(self) -> None:
-        """Begin a text part with what was held."""
-        text, logprobs = self._held, self._held_logprobs
-        self._held, self._held_logprobs = "", []
-        strips = self._dialect.strip_leading_ws or self._tags is not None
-        if strips and self._reasoned and not self._spoke:
-            text = text.lstrip()
-        if not text:
-            return
-        self._spoke = True
-        self._prose("text", "")
-        self._texts.append((self._open, self._read - len(text)))
-        self._emit(Delta(self._open, text, logprobs or None))
-        self._cite()
-
-    def _prose(self, kind: str, text: str, field: str | None = None, *, full: bool = True) -> None:
-        """Text of one kind: into the open part if it is of this kind, else into a new one."""
-        if self._kind != kind:
-            self._close_prose()
-            self._kind = kind
-            self._open = self._next
-            self._next += 1
-            match kind:
-                case "reasoning":
-                    self._reasoned = True
-                    self._emit(Open(self._open, Reasoning("", full, field=field)))
-                case "refusal":
-                    self._emit(Open(self._open, Refusal("")))
-                case _:
-                    self._emit(Open(self._open, Text("")))
-        if text:
-            self._emit(Delta(self._open, text))
-
-    def _close_prose(self) -> None:
-        if self._kind:
-            native = self._details.complete() if self._kind == "reasoning" else None
-            self._emit(Close(self._open, native))
-            self._kind = ""
-
-    def _cite(self) -> None:
-        """Place the citations that came, once there is a text for them."""
-        if not self._texts:
-            return
-        for citation in self._cited:
-            number, first = self._texts[-1]
-            if citation.start is not None:
-                place = citation.start
-                number, first = next((found for found in reversed(self._texts) if found[1] <= place), self._texts[0])
-                citation.start = max(0, place - first)
-                citation.end = max(0, citation.end - first) if citation.end is not None else None
-            self._emit(Cite(number, citation))
-        self._cited.clear()
-
     # --- the end ---
 
     def _fail(self, error: Error) -> None:
@@ -371,26 +261,18 @@ class StreamReader:
 
     def _complete(self) -> None:
         """Close what is open, then tell usage and stop."""
-        for thinking, piece in self._tags.end() if self._tags is not None else ():
-            if thinking:
-                self._prose("reasoning", piece, "content")
-            else:
-                self._say(piece, None)
+        if self._tags is not None:
+            self._say_pieces(self._tags.end(), None)
         if not self._calls.finish():
             nameless = "The backend called a tool without naming it."
             self._fail(Error(ErrorClass.BAD_GATEWAY, nameless, reason=Reason.UPSTREAM_ERROR))
             return
-        if self._held and not self._calls.opened:
-            self._open_text()
+        if not self._calls.opened:
+            self._prose.say_held()
         self._calls.close()
-        self._close_prose()
-        for native in self._details.rest():
-            hidden = Reasoning("", native=native, redacted=True, field="reasoning_details")
-            self._emit(Open(self._next, hidden))
-            self._emit(Close(self._next, native))
-            self._next += 1
-        self._cited += self._searches
-        self._cite()
+        self._prose.close()
+        self._prose.emit_hidden()
+        self._prose.cite(self._searches)
         if self._usage is not None:
             self._emit(UsageUpdate(self._usage))
         self._over = True
@@ -404,15 +286,12 @@ class StreamReader:
         if kind in ("end", "tool"):
             if self._calls.opened:
                 return Stop("tool", native=native)
-            if self._refused:
+            if self._prose.declined:
                 return Stop("refusal", native=native)
             if self._sequence is not None:
                 return Stop("stop_sequence", sequence=self._sequence, native=native)
             kind = "end"
         return Stop(kind, native=native)
-
-
-_PLAIN_KEYS = 5  # id, object, created, model, choices
 
 
 def _text(value: object) -> str | None:
