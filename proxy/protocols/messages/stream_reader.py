@@ -66,7 +66,7 @@ class StreamReader:
         self._started = False
         self._over = False
 
-    def feed(self, wire: object, event_name: str | None = None) -> None:
+    def feed(self, wire: object, event_name: str) -> None:
         """One event's data; `event_name` counts only where the data has no type."""
         if self._over:
             return
@@ -77,7 +77,7 @@ class StreamReader:
         on = ON.get(event_type) if type(event_type) is str else None
         if on is not None:
             on(self, wire)
-        elif event_type is None and wire.get("error") is not None:
+        elif not event_type and wire.get("error") is not None:
             _on_error(self, wire)
 
     def done(self) -> None:

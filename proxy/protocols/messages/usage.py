@@ -65,14 +65,15 @@ def write_counts(usage: Usage) -> Wire:
 
 
 def write_usage(usage: Usage, tier: str | None) -> Wire:
-    """The `usage` of a message. `tier` is in the backend's spelling."""
+    """The `usage` of a message. `tier` is in the backend's spelling.
+
+    The split of what was written to the cache has no place in `message_delta`, so a guess at the start would stay.
+    """
     long = min(usage.cache_write_long, usage.cache_write)
+    split: Wire = {"ephemeral_5m_input_tokens": usage.cache_write - long, "ephemeral_1h_input_tokens": long}
     return {
         **write_counts(usage),
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": usage.cache_write - long,
-            "ephemeral_1h_input_tokens": long,
-        },
+        "cache_creation": None if usage.estimated else split,
         "service_tier": tier if tier in TIERS or tier is None else "standard",
         "inference_geo": None,
         "speed": None,
