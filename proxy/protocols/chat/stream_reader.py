@@ -25,7 +25,6 @@ from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import read_usage
 from proxy.protocols.openai_errors import read_error
 
-_PLAIN_KEYS = 5  # id, object, created, model, choices
 _MILLISECONDS = 10**11  # a time beyond this is in milliseconds
 _MESSAGE: Path = ("choices", 0, "message")  # where a loss is, in the terms of a whole reply
 
@@ -72,23 +71,25 @@ class StreamReader:
         """Take one chunk. Nothing that a backend sends raises; what is no chunk is a failure."""
         if self._over:
             return
-        if not is_object(wire):
-            self._fail(read_error(None, wire, ""))
-            return
-        if wire.get("error") or event_name == "error" or wire.get("object") == "error":
+        if type(wire) is not dict or wire.get("error") or wire.get("object") == "error" or event_name == "error":
             self._fail(read_error(None, wire, ""))
             return
         choices = wire.get("choices")
         if not self._started and (choices or wire.get("id")):
             self._start(wire)
-        if "usage" in wire:
-            self._usage = read_usage(wire["usage"]) or self._usage
         if type(choices) is list:
             for choice in choices:
                 if type(choice) is dict and not choice.get("index"):
                     self._choice(choice)
-        if len(wire) > _PLAIN_KEYS:
-            self._extras(wire)
+        usage = wire.get("usage")
+        if usage:
+            self._usage = read_usage(usage) or self._usage
+        if self._finish_reason is not None:
+            self._tier = _text(wire.get("service_tier")) or self._tier
+        if "x_groq" in wire:
+            self._groq(wire["x_groq"])
+        if "citations" in wire or "search_results" in wire:
+            self._searches = read_searches(wire) or self._searches
 
     def done(self) -> None:
         """`data: [DONE]` came (mapping.md 13.6)."""
@@ -142,7 +143,7 @@ class StreamReader:
         if reason and type(reason) is str and not self._over:
             self._finish(reason, choice)
         if "usage" in choice:
-            self._usage = read_usage(choice["usage"]) or self._usage
+            self._usage = read_usage(choice["usage"]) or self._usage  # Moonshot
 
     def _delta(self, delta: Wire, logprobs: list[object] | None) -> None:
         """A delta with anything in it; the order is that of a message, whatever that of the keys is."""
@@ -240,17 +241,13 @@ class StreamReader:
         if type(matched) is str:
             self._sequence = matched
 
-    def _extras(self, wire: Wire) -> None:
-        """What only some servers send, beside the choices."""
-        self._tier = _text(wire.get("service_tier")) or self._tier
-        searches = read_searches(wire)
-        if searches:
-            self._searches = searches
-        groq = wire.get("x_groq")
-        if is_object(groq):
-            self._usage = read_usage(groq.get("usage")) or self._usage
-            if groq.get("error") and not self._over:
-                self._fail(read_error(None, groq, ""))
+    def _groq(self, groq: object) -> None:
+        """Groq's own corner: usage and errors."""
+        if not is_object(groq) or self._over:
+            return
+        self._usage = read_usage(groq.get("usage")) or self._usage
+        if groq.get("error"):
+            self._fail(read_error(None, groq, ""))
 
     # --- the end ---
 
