@@ -18,11 +18,15 @@ from tests.harness.proxy_process import ProxyProcess
 from tests.harness.wire import Json, Protocol
 
 # Cases that rest on features to come, each with the reason. One that passes must leave this list.
-LATER: dict[str, str] = {}
+LATER: dict[str, str] = {
+    "c021": "free-form tools are refused until they are translated",
+    "c022": "free-form tools are refused until they are translated",
+    "c065": "signed thinking needs a carrier in encrypted_content",
+    "c066": "encrypted reasoning needs a carrier in the signature",
+    "c067": "reasoning_content needs a carrier to come back through Messages",
+}
 
 CASES = [json.loads(path.read_text("utf-8")) for path in sorted(Path(__file__).parent.joinpath("cases").glob("*.json"))]
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 class Lanes:
@@ -52,6 +56,7 @@ async def lanes() -> AsyncIterator[Lanes]:
         yield Lanes(stack)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 async def test_case(case: Json, lanes: Lanes) -> None:
     backend, proxy = await lanes.to(case["upstream_protocol"])

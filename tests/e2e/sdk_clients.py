@@ -102,7 +102,7 @@ class ChatClient(SdkClient):
         arguments = {**arguments, "stream_options": {"include_usage": True}}
         async with self._sdk.chat.completions.stream(**arguments) as stream:
             async for event in stream:
-                if event.type == "content.delta":
+                if event.type == "content.delta" and event.delta:  # the first chunk opens with an empty one
                     run.pieces.append(event.delta)
             return await stream.get_final_completion()
 
@@ -141,7 +141,7 @@ class ResponsesClient(SdkClient):
             for item in response.output:
                 items.append(_as_received(item))
                 if item.type == "reasoning":
-                    run.reasoning += "".join(part.text for part in item.summary)
+                    run.reasoning += "".join(part.text for part in [*item.summary, *(item.content or ())])
             called = [item for item in response.output if item.type == "function_call"]
             if not called:
                 return run

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -89,7 +90,7 @@ class ProxyProcess:
 
     async def stop(self) -> None:
         if self._process is not None and self._process.returncode is None:
-            self._process.terminate()
+            self._process.send_signal(signal.SIGINT)  # as from a terminal: no load balancer needs time
             try:
                 await asyncio.wait_for(self._process.wait(), ENDED_WITHIN_S)
             except TimeoutError:

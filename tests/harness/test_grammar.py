@@ -200,7 +200,6 @@ MESSAGES_MUTATIONS: list[tuple[str, Mutation]] = [
     ("unheard_of is no event of this protocol", inserted(1, {"type": "unheard_of"})),
     ("content_block_delta while between", dropped(2)),
     ("the start of a thinking block: missing or wrong: signature", without(2, "content_block.signature")),
-    ("a thinking block has no signature", dropped(4)),
     ("a delta follows the signature", swapped(3)),
     ("content_block_start while block", dropped(5)),
     ("block 2 starts where 1 should", at(6, "index", 2)),

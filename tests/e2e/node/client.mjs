@@ -42,7 +42,7 @@ async function chat(url, { prompt, tools, stream, key }, run) {
     let completion;
     if (stream) {
       const runner = sdk.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
-      runner.on("content", (delta) => run.pieces.push(delta));
+      runner.on("content", (delta) => delta && run.pieces.push(delta)); // the first chunk opens with an empty one
       completion = await runner.finalChatCompletion();
     } else {
       completion = await sdk.chat.completions.create(request);
@@ -91,7 +91,8 @@ async function responses(url, { prompt, tools, stream, key }, run) {
     let called = false;
     for (const item of response.output) {
       input.push(asReceived(item));
-      if (item.type === "reasoning") run.reasoning += item.summary.map(({ text }) => text).join("");
+      if (item.type !== "reasoning") continue;
+      run.reasoning += [...item.summary, ...(item.content ?? [])].map(({ text }) => text).join("");
     }
     for (const item of response.output.filter(({ type }) => type === "function_call")) {
       called = true;

@@ -161,8 +161,6 @@ class _MessagesChecker:
     def content_block_stop(self, wire: Json) -> None:
         open_block = len(self._block_types) - 1
         self._findings.always(wire.get("index") == open_block, "a block is stopped that is not open")
-        if self._block_types[-1] == "thinking":
-            self._findings.ours("signature_delta" in self._deltas_of_block, "a thinking block has no signature")
 
     def message_delta(self, wire: Json) -> None:
         findings = self._findings
