@@ -58,7 +58,7 @@ def dumps(value: object) -> bytes:
 
 def _splice(value: object) -> object:
     if isinstance(value, orjson.Fragment):
-        return loads_exact(value.contents)
+        return loads_exact(orjson.dumps(value))  # its text is not to be had otherwise
     raise TypeError(f"not JSON: {type(value).__name__}")
 
 

@@ -4,7 +4,7 @@ Text that is an object is spliced in as it is, so that long numbers and the orde
 4.9). Text that is none is wrapped, never repaired and never dropped.
 """
 
-from proxy.canonical.jsontext import Fragment, NotJson, dumps, loads, loads_exact
+from proxy.canonical.jsontext import Fragment, NotJson, dumps, loads, loads_exact, well_formed
 
 WRAPPER = "INVALID_JSON"
 _BEYOND = 2.0**63
@@ -26,10 +26,14 @@ def arguments_object(text: str) -> tuple[object, bool]:
 
 def _object(text: str) -> object | None:
     try:
-        if type(loads(text)) is not dict:
+        raw = text.encode()
+    except UnicodeEncodeError:
+        raw = well_formed(text).encode()
+    try:
+        if type(loads(raw)) is not dict:
             return None
         # Half surrogates, legal as escapes, are no legal text: only a new dump can replace them.
-        return loads_exact(text) if "\\ud" in text.lower() else Fragment(text)
+        return loads_exact(raw) if b"\\ud" in raw or b"\\uD" in raw else Fragment(raw)
     except NotJson:
         return None
 

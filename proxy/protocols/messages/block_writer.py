@@ -30,7 +30,7 @@ from proxy.canonical.parts import (
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, invalid
 from proxy.protocols.messages.arguments import arguments_object
-from proxy.protocols.messages.citations import LOCATIONS, WEB
+from proxy.protocols.messages.citations import WEB, is_own
 from proxy.protocols.messages.tables import IMAGE_TYPES, PDF, is_native
 
 EMPTY_ERROR = "error"  # an error without content is refused (messages.md 12, rule 18)
@@ -114,14 +114,10 @@ class BlockWriter:
         own: list[Wire] = []
         for citation in citations:
             native = citation.native
-            if (
-                native is None
-                or native.get("type") not in LOCATIONS
-                or (native.get("type") == WEB and not native.get("encrypted_index"))
-            ):
-                self.losses.drop(Rule.CITATIONS, path)
-            else:
+            if native is not None and is_own(native) and (native["type"] != WEB or native.get("encrypted_index")):
                 own.append(native)
+            else:
+                self.losses.drop(Rule.CITATIONS, path)
         return own
 
     # --- images, documents, search results (mapping.md 4.2, 4.3, 4.6) ---

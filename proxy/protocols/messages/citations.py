@@ -33,11 +33,16 @@ def read_citation(wire: Wire) -> Citation:
     return Citation("document", title=text("document_title"), cited_text=cited, native=wire)
 
 
+def is_own(native: Wire | None) -> bool:
+    """Whether a citation came from a Messages backend, as `native` shows."""
+    wire_type = native.get("type") if native is not None else None
+    return type(wire_type) is str and wire_type in LOCATIONS
+
+
 def write_citation(citation: Citation, text: str) -> Wire | None:
     """An entry for the text block that holds `text`; None when Messages has no form for it."""
-    native = citation.native
-    if native is not None and native.get("type") in LOCATIONS:
-        return native
+    if is_own(citation.native):
+        return citation.native
     if citation.kind != "url" or citation.url is None:
         return None
     cited = citation.cited_text

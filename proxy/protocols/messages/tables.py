@@ -72,6 +72,8 @@ PDF = "application/pdf"
 def is_native(block: dict[str, object]) -> bool:
     """Whether a part's `native` is a block of this protocol that goes out as it is."""
     wire_type = block.get("type")
+    if type(wire_type) is not str:
+        return False
     return wire_type in HOSTED_BLOCKS or (wire_type in OPAQUE_BLOCKS and "id" not in block)
 
 
