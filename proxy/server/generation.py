@@ -7,7 +7,7 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Rejected
-from proxy.server.answers import Passed, begins_events, refuse_errors
+from proxy.server.answers import Passed, begins_events, begins_whole, refuse_errors
 from proxy.server.bodies import read_body
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
@@ -88,7 +88,7 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
     try:
         await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
         first = await answer.readany()
-        if prepared.upstream_stream or begins_events(first):
+        if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
             body = await _fold(exchange, served, prepared, answer, first)
         else:
             body = prepared.reply(first + await answer.read())

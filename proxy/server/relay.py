@@ -118,7 +118,7 @@ class Relay:
         if failed is None:
             self._exchange.outcome = "ok"
             answer.finish()
-        elif self._response is None and not self._translation.started:
+        elif self._response is None:
             raise Rejected(failed)
         else:
             self._exchange.note_error(failed)

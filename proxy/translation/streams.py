@@ -229,6 +229,7 @@ _TERMINAL = {
     "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
     "messages": frozenset({b"message_stop"}),
 }
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 class PassThrough:
@@ -293,6 +294,8 @@ class PassThrough:
 
     def ping(self) -> bytes:
         """A heartbeat in the client's dialect."""
+        if self.started and self._client == "messages":
+            return _PING
         return CLIENTS[self._client].stream_writer(self._context).write([Ping()])
 
     def _look(self, event: SseEvent) -> None:

@@ -6,7 +6,7 @@ above needs to know which HTTP client is used; time limits are the caller's, who
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import aiohttp
@@ -94,9 +94,9 @@ class Pool:
         except aiohttp.ClientError as error:
             raise _bad_answer("The backend's answer is not valid HTTP.") from error
 
-    def linger(self, answer: "Answer") -> None:
-        """Let an answer whose content is complete come to its end, so that its connection can be used again."""
-        task = asyncio.create_task(_linger(answer))
+    def linger(self, running_out: Coroutine[None, None, None]) -> None:
+        """Let an answer that is complete come to its end, so that its connection can be used again."""
+        task = asyncio.create_task(running_out)
         self._lingering.add(task)
         task.add_done_callback(self._lingering.discard)
 
@@ -166,28 +166,43 @@ class Answer:
         return bytes(whole)
 
     def finish(self) -> None:
-        """All that is wanted has been read: keep the connection if the backend ends the answer now."""
+        """All that is wanted has been read: keep the connection if the backend ends the answer soon."""
         if not self._open:
             return
+        self._open = False
         if self._content.is_eof():
-            self._free()
-            self._response.release()
+            self._release()
         else:
-            self._pool.linger(self)
+            self._pool.linger(self._run_out())
 
     def close(self) -> None:
-        """Close the connection at once, which tells the backend to stop. May be called more than once."""
+        """Close the connection at once, which tells the backend to stop, unless the answer is finished."""
         if self._open:
-            self._free()
-            self._response.close()
+            self._open = False
+            self._abort()
 
-    async def run_out(self) -> None:
-        """Read and forget the rest."""
-        while await self._content.readany():
-            pass
+    async def _run_out(self) -> None:
+        try:
+            async with asyncio.timeout(_LINGER):
+                while await self._content.readany():
+                    pass
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            self._abort()
+        except asyncio.CancelledError:
+            self._abort()
+            raise
+        else:
+            self._release()
 
-    def _free(self) -> None:
-        self._open = False
+    def _release(self) -> None:
+        self._free_slot()
+        self._response.release()
+
+    def _abort(self) -> None:
+        self._free_slot()
+        self._response.close()
+
+    def _free_slot(self) -> None:
         if self._backend.slots is not None:
             self._backend.slots.release()
 
@@ -239,16 +254,6 @@ def _leaves_traces(body: bytes) -> bool:
     except ValueError:
         return True
     return not isinstance(asked, dict) or asked.get("store") is True or asked.get("background") is True
-
-
-async def _linger(answer: Answer) -> None:
-    try:
-        async with asyncio.timeout(_LINGER):
-            await answer.run_out()
-    except (TimeoutError, aiohttp.ClientError, OSError):
-        answer.close()
-    else:
-        answer.finish()
 
 
 def _bad_answer(message: str) -> Rejected:

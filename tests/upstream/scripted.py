@@ -64,6 +64,7 @@ class Scripted:
     def __init__(self, *scripts: Sequence[Step] | bytes) -> None:
         self._scripts: list[Sequence[Step]] = [[script] if isinstance(script, bytes) else script for script in scripts]
         self.asked: list[Asked] = []
+        self.got_one = asyncio.Event()
         self.connections = 0
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -109,6 +110,7 @@ class Scripted:
         asked = Asked(lines[0], headers, await _body(reader, headers), number)
         script = self._scripts[min(len(self.asked), len(self._scripts) - 1)]
         self.asked.append(asked)
+        self.got_one.set()
         for step in script:
             match step:
                 case Hold():

@@ -1,0 +1,192 @@
+"""One answer of a model, through all pairs of protocols, read by the vendors' own SDKs."""
+
+import json
+
+import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+
+from proxy.settings import LossPolicy, ProtocolName
+from tests.server.serving import EVENTS, PATHS, REQUESTS, Proxy, before, says_hello
+
+PROTOCOLS: tuple[ProtocolName, ...] = ("chat", "responses", "messages")
+CLIENTS = (*PROTOCOLS, "completions")
+
+
+async def asked_by_sdk(client: str, proxy: Proxy, *, stream: bool) -> str:
+    """The text that the vendor's SDK finds in the reply."""
+    openai = AsyncOpenAI(base_url=proxy.url + "/v1", api_key="client-key", max_retries=0)
+    anthropic = AsyncAnthropic(base_url=proxy.url, api_key="client-key", max_retries=0)
+    request = REQUESTS[client]
+    async with openai, anthropic:
+        match client, stream:
+            case "chat", False:
+                reply = await openai.chat.completions.create(**request)  # type: ignore[call-overload]
+                return str(reply.choices[0].message.content)
+            case "chat", True:
+                chunks = await openai.chat.completions.create(**request, stream=True)  # type: ignore[call-overload]
+                return "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+            case "responses", False:
+                return str((await openai.responses.create(**request)).output_text)  # type: ignore[call-overload]
+            case "responses", True:
+                async with openai.responses.stream(**request) as events:  # type: ignore[arg-type]
+                    return str((await events.get_final_response()).output_text)
+            case "completions", False:
+                return str((await openai.completions.create(**request)).choices[0].text)  # type: ignore[call-overload]
+            case "completions", True:
+                pieces = await openai.completions.create(**request, stream=True)  # type: ignore[call-overload]
+                return "".join([piece.choices[0].text async for piece in pieces if piece.choices])
+            case _, False:
+                message = await anthropic.messages.create(**request)  # type: ignore[call-overload]
+                return str(message.content[0].text)
+            case _:
+                async with anthropic.messages.stream(**request) as events:  # type: ignore[arg-type]
+                    return str(await events.get_final_text())
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("backend_protocol", PROTOCOLS)
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_every_client_understands_every_backend(
+    client: str, backend_protocol: ProtocolName, stream: bool
+) -> None:
+    async with before(backend_protocol, says_hello(backend_protocol, streamed=stream)) as (proxy, backend):
+        assert await asked_by_sdk(client, proxy, stream=stream) == "Hello"
+    assert [asked.line for asked in backend.asked] == [f"POST {PATHS[backend_protocol]} HTTP/1.1"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("backend_protocol", PROTOCOLS)
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_backend_that_streams_unasked_or_does_not_when_asked_is_understood_too(
+    client: str, backend_protocol: ProtocolName, stream: bool
+) -> None:
+    async with before(backend_protocol, says_hello(backend_protocol, streamed=not stream)) as (proxy, _):
+        assert await asked_by_sdk(client, proxy, stream=stream) == "Hello"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_within_a_protocol_the_bytes_pass_as_they_are(protocol: ProtocolName) -> None:
+    # Spaces, an unknown field, an escape: nothing that a decoder and an encoder would leave alone.
+    request = json.dumps({**REQUESTS[protocol], "future": {"a": [1.0, "é"]}, "stream": True}, indent=1).encode()
+    async with before(protocol, says_hello(protocol, streamed=True)) as (proxy, backend):
+        _, _, body = await proxy.post(PATHS[protocol], request)
+    assert (backend.asked[0].body, body) == (request, "".join(EVENTS[protocol]).encode())
+
+
+async def test_only_the_name_of_the_model_is_replaced() -> None:
+    request = b'{ "model" : "gpt-x", "messages": [{"role":"user","content":"\\u00e9 1.0"}], "n": 1.0 }'
+    script = says_hello("chat", streamed=False)
+    async with before("chat", script, models=[("gpt-*", "local-1", LossPolicy())]) as (proxy, backend):
+        await proxy.post(PATHS["chat"], request)
+    assert backend.asked[0].body == request.replace(b'"gpt-x"', b'"local-1"')
+
+
+async def test_a_model_that_nobody_serves_is_unknown() -> None:
+    async with before("chat", [], models=[("gpt-*", None, LossPolicy())]) as (proxy, backend):
+        status, headers, body = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+    assert (status, headers["dragoman-reason"], json.loads(body)) == (
+        404,
+        "model_denied",
+        {
+            "error": {
+                "message": "The model 'm' does not exist or you do not have access to it.",
+                "type": "invalid_request_error",
+                "param": "model",
+                "code": "model_not_found",
+            }
+        },
+    )
+    assert backend.asked == []
+
+
+async def test_a_reply_tells_where_it_comes_from_and_what_was_lost() -> None:
+    request = {**REQUESTS["chat"], "seed": 1, "logit_bias": {"1": 1}, "frequency_penalty": 0.5}
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    script = says_hello("messages", streamed=False, request_id="req_vendor")
+    model = ("m", "claude-sonnet-4-5", LossPolicy())
+    async with before("messages", script, models=[model]) as (proxy, backend):
+        told = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+        _, headers, _ = await proxy.post(PATHS["chat"], request, told)
+        record = await proxy.record()
+    ours = {name: value for name, value in headers.items() if name.startswith("dragoman-")}
+    losses = ours.pop("dragoman-loss").split(", ")
+    assert ours == {
+        "dragoman-trace-id": trace,
+        "dragoman-upstream": "backend",
+        "dragoman-upstream-model": "claude-sonnet-4-5",
+        "dragoman-upstream-request-id": "req_vendor",
+    }
+    assert sorted(losses) == ["frequency-penalty;drop", "logit-bias;drop", "seed;drop"]
+    assert headers["x-request-id"] == record["request_id"] == backend.asked[0].headers["x-client-request-id"]
+    assert (headers["server"], "request-id" in headers) == ("dragoman", False)
+
+
+async def test_a_messages_client_finds_the_id_where_its_sdk_looks() -> None:
+    async with before("chat", says_hello("chat", streamed=False)) as (proxy, _):
+        _, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+    assert headers["request-id"] == headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "asked", "status", "shown"),
+    [
+        (LossPolicy(), {}, 200, "seed;drop"),
+        (LossPolicy(shown=False), {}, 200, None),
+        (LossPolicy(strict=True), {}, 400, None),
+        (LossPolicy(), {"dragoman-strict": "1"}, 400, None),
+    ],
+)
+async def test_losses_are_shown_hidden_or_refused_as_the_strictest_says(
+    loss: LossPolicy, asked: dict[str, str], status: int, shown: str | None
+) -> None:
+    async with before("messages", says_hello("messages", streamed=False), models=[("*", None, loss)]) as (proxy, _):
+        got, headers, _ = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "seed": 1}, asked)
+    assert (got, headers.get("dragoman-loss")) == (status, shown)
+
+
+async def test_an_estimate_of_the_prompt_says_that_it_is_one() -> None:
+    async with before("chat", says_hello("chat", streamed=True)) as (proxy, _):
+        _, headers, _ = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "stream": True})
+    assert headers["dragoman-usage"] == "estimated"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_exchange_leaves_one_record_without_its_text(stream: bool) -> None:
+    async with before("messages", says_hello("messages", streamed=stream)) as (proxy, _):
+        key = {"authorization": "Bearer client-key-1"}
+        _, _, body = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": stream}, key)
+        record = await proxy.record()
+    for varying in ("ts", "request_id", "trace_id", "ms", "bytes_in"):
+        del record[varying]
+    losses = record.pop("losses", [])
+    assert all(isinstance(rule, str) for rule in losses)  # type: ignore[attr-defined]
+    assert record == {
+        "level": "info",
+        "log": "access",
+        "client_request_id": None,
+        "client_ip": "127.0.0.1",
+        "client": "chat",
+        "backend": "messages",
+        "route": "/chat/completions",
+        "model_requested": "m",
+        "upstream": "backend",
+        "upstream_model": "m",
+        "upstream_request_id": None,
+        "stream": stream,
+        "status": 200,
+        "outcome": "ok",
+        "reason": None,
+        "finish_reason": "end",
+        "bytes_out": len(body),
+        "tokens": {"input": 3, "output": 1, "cache_read": 0, "cache_write": 0, "reasoning": 0},
+    }
+
+
+async def test_a_key_of_the_clients_never_reaches_a_backend_that_the_proxy_has_a_key_for() -> None:
+    headers = {"authorization": "Bearer client-key-1", "x-api-key": "client-key-2", "api-key": "client-key-3"}
+    async with before("messages", says_hello("messages", streamed=False)) as (proxy, backend):
+        for client in ("chat", "messages"):
+            await proxy.post(PATHS[client], REQUESTS[client], headers)
+    assert [value for asked in backend.asked for value in asked.headers.values() if "client-key" in value] == []
+    assert [asked.headers["x-api-key"] for asked in backend.asked] == ["proxy-key-1"] * 2
