@@ -71,7 +71,9 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(WORDS, inner, max_size=2)),
     max_leaves=4,
 )
-ARGUMENTS = st.dictionaries(WORDS, VALUES, max_size=3).map(lambda value: json.dumps(value, ensure_ascii=False))
+ARGUMENTS = st.dictionaries(WORDS, VALUES, max_size=3).map(
+    lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+)
 
 
 @st.composite

@@ -50,7 +50,11 @@ def folded(client: Protocol, raw: bytes) -> Json:
 
 def comparable(client: Protocol, reply: Json) -> Json:
     """A reply without what only one of the two forms has."""
-    reply = {key: value for key, value in reply.items() if value not in (None, [], {})}
+    reply = {key: value for key, value in reply.items() if value is not None}
+    if client == "messages":
+        # The split by lifetime is known too late for a stream, whose last event has no place for it.
+        content = [{name: value for name, value in block.items() if value is not None} for block in reply["content"]]
+        return {**reply, "content": content, "usage": {**reply["usage"], "cache_creation": None}}
     if client == "chat":
         choice = reply["choices"][0]
         message = {key: value for key, value in choice["message"].items() if value not in (None, [], "")}
@@ -165,6 +169,8 @@ def test_usage_counts_every_token_once(client: Protocol, backend: Protocol, data
 
 def contains(found: Json, wanted: Json) -> bool:
     if isinstance(wanted, dict):
+        if not any(wanted.values()) and found is None:
+            return True  # details that count nothing may be left out
         return isinstance(found, dict) and all(contains(found.get(key), value) for key, value in wanted.items())
     return bool(found == wanted)
 
