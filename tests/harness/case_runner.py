@@ -3,13 +3,16 @@
 import asyncio
 import copy
 import json
+from typing import Literal
 
 from tests.harness.assertions import problems
 from tests.harness.backend import ScriptedBackend
 from tests.harness.capture import Capture
 from tests.harness.client import Reply, post
+from tests.harness.grammar import check_stream
 from tests.harness.paths import find
 from tests.harness.proxy_process import ProxyFailed, ProxyProcess
+from tests.harness.whole_assertions import error_event
 from tests.harness.wire import ENDPOINTS, Json, Protocol
 
 CASE_TIMEOUT_S = 10
@@ -46,7 +49,10 @@ async def _run_turns(case: Json, backend: ScriptedBackend, proxy: ProxyProcess) 
             await backend.settled()
         proxy.check_alive()
         sent, received = _captures(case, backend, reply)
-        if failures := [*backend.faults, *_judge(turn["expect"], sent, received)]:
+        failures = [*backend.faults, *_judge(turn["expect"], sent, received)]
+        if reply.left_at is None:
+            failures += _illegal(received)
+        if failures:
             got = f"the client got {reply.status} {received.text[:300]!r}"
             return [f"turn {number}: {failure}" for failure in [*failures, got]]
         replies.append(received)
@@ -105,6 +111,14 @@ def _judge(expect: Json, sent: Capture | None, received: Capture) -> list[str]:
     if sent is not None:
         failures += [f"upstream request: {problem}" for problem in problems(expect["upstream_request"], sent)]
     return failures
+
+
+def _illegal(received: Capture) -> list[str]:
+    """A stream that we wrote is legal, whatever the case is about; one that fails says so."""
+    if not received.streamed or received.passed_through:
+        return []
+    expect_end: Literal["clean", "error"] = "clean" if error_event(received) is None else "error"
+    return check_stream(received.protocol, received.body, expect_end=expect_end)
 
 
 def with_replies(node: Json, replies: list[Capture]) -> Json:

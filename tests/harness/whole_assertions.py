@@ -112,7 +112,8 @@ def error_of(protocol: str, body: Json) -> Json:
     return error if right else None
 
 
-def _error_event(seen: Capture) -> Json:
+def error_event(seen: Capture) -> Json:
+    """The error that a stream tells, or None."""
     for event in seen.stream.events:
         if seen.protocol == "chat" or event.name in ERROR_EVENTS[seen.protocol]:
             error = error_of(seen.protocol, event.data)
@@ -131,7 +132,7 @@ def _stream_error(seen: Capture, wanted: Json) -> Problem:
 
 def _failure(seen: Capture, wanted: dict[str, Json], *, broken_will_do: bool) -> Problem:
     refused = seen.status is not None and seen.status >= 400
-    error = error_of(seen.protocol, seen.json) if refused else _error_event(seen)
+    error = error_of(seen.protocol, seen.json) if refused else error_event(seen)
     if error is None and not (broken_will_do and seen.broken and not refused):
         return f"no error is told: status {seen.status}, {shown(seen.text[-300:])}"
     if "status" in wanted and seen.status not in wanted["status"]:
