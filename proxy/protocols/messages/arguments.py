@@ -62,14 +62,14 @@ def arguments_text(value: object) -> str:
 
 def may_be_rounded(value: object) -> bool:
     """Whether a number here may be an integer beyond 64 bit that the fast decoder turned into a float."""
-    pending: list[object] = [value]
+    pending: list[object] = [[value]]
     while pending:
-        value = pending.pop()
-        if type(value) is float:
-            if not -_BEYOND < value < _BEYOND:
+        container = pending.pop()
+        items = container.values() if type(container) is dict else container if type(container) is list else ()
+        for item in items:
+            kind = type(item)
+            if kind is dict or kind is list:
+                pending.append(item)
+            elif kind is float and not -_BEYOND < item < _BEYOND:
                 return True
-        elif type(value) is dict:
-            pending += value.values()
-        elif type(value) is list:
-            pending += value
     return False

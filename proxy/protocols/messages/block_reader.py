@@ -30,7 +30,6 @@ from proxy.protocols.fields import (
     as_object,
     flag,
     invalid,
-    is_object,
     kind,
     mapping,
     need_text,
@@ -64,7 +63,7 @@ class BlockReader:
         parts: list[Part] = []
         for index, block in enumerate(content):
             at = (*path, index)
-            if not is_object(block):
+            if type(block) is not dict:
                 invalid(at, f"expected an object, got {kind(block)}.")
             wire_type = block.get("type")
             read = table.get(wire_type) if type(wire_type) is str else None
@@ -237,17 +236,16 @@ def _kept(block: Wire, names: tuple[str, ...]) -> Extra | None:
 
 
 def _result(block: Wire, path: Path, reader: BlockReader) -> Result:
-    _report(block, _RESULT_FIELDS, path, reader)
     content = block.get("content")
-    text(block, "toolset_name", path)
-    return Result(
-        need_text(block, "tool_use_id", path),
-        [] if content is None else reader.parts(content, (*path, "content"), _RESULT_CONTENT),
-        is_error=flag(block, "is_error", path) or False,
-        cache=read_mark(block, path),
-        extra=_kept(block, ("toolset_name",)),
-        at=path,
-    )
+    parts = [] if content is None else reader.parts(content, (*path, "content"), _RESULT_CONTENT)
+    result = Result(need_text(block, "tool_use_id", path), parts, at=path)
+    if len(block) > 3 or content is None:
+        result.is_error = flag(block, "is_error", path) or False
+        text(block, "toolset_name", path)
+        result.extra = _kept(block, ("toolset_name",))
+        result.cache = read_mark(block, path)
+        _report(block, _RESULT_FIELDS, path, reader)
+    return result
 
 
 def _result_only(block: Wire, path: Path, _reader: BlockReader) -> Opaque:

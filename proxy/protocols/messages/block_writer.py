@@ -5,7 +5,7 @@ message is the business of `turn_writer`.
 """
 
 from base64 import b64decode
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from proxy.canonical.loss import LossReport, Path, Rule
@@ -37,37 +37,48 @@ EMPTY_ERROR = "error"  # an error without content is refused (messages.md 12, ru
 
 
 @dataclass(slots=True)
-class WrittenTurn:
-    """The blocks of one turn: results apart, since they come first in the message that they end up in."""
-
-    results: list[Wire] = field(default_factory=list)
-    blocks: list[Wire] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class BlockWriter:
     """Writes parts for one target."""
 
     target: Target
     losses: LossReport
 
-    def turn(self, turn: Turn) -> WrittenTurn:
-        """The blocks of a turn, without texts that are empty, which the vendor refuses."""
-        written = WrittenTurn()
-        genuine = turn.role == "assistant" and self._keeps_thinking(turn)
+    def turn(self, turn: Turn, results: list[Wire], blocks: list[Wire]) -> None:
+        """Append the blocks of a turn, without texts that are empty, which the vendor refuses.
+
+        Results are kept apart, since they come first in the message that they end up in.
+        """
+        thinking = False
         for part in turn.parts:
             match part:
+                case Text():
+                    block = self._text(part, turn.at)
+                case Call():
+                    block = self._call(part, turn.at)
                 case Result():
-                    written.results.append(self._result(part))
-                case Reasoning() if genuine and part.native is not None:
-                    written.blocks.append(part.native)
+                    results.append(self._result(part))
+                    continue
+                case Reasoning():
+                    thinking = thinking or (turn.role == "assistant" and self._keeps_thinking(turn))
+                    if not thinking:
+                        self.losses.drop(Rule.FOREIGN_REASONING, part.at or turn.at)
+                        continue
+                    block = part.native
                 case _:
-                    block = self._block(part, turn.at)
-                    if block is not None:
-                        written.blocks.append(block)
-        return written
+                    block = self._other(part, turn.at)
+            if block is not None:
+                blocks.append(block)
 
-    def _block(self, part: Part, turn_at: Path) -> Wire | None:
+    def _nested(self, parts: list[Part], path: Path) -> list[Wire]:
+        """The blocks inside a result or a document."""
+        blocks: list[Wire] = []
+        for part in parts:
+            block = self._text(part, path) if isinstance(part, Text) else self._other(part, path)
+            if block is not None:
+                blocks.append(block)
+        return blocks
+
+    def _other(self, part: Part, turn_at: Path) -> Wire | None:
         match part:
             case Text():
                 return self._text(part, turn_at)
@@ -98,7 +109,8 @@ class BlockWriter:
             self.losses.drop(Rule.PROMPT_CACHE_BREAKPOINT, path)
 
     def _text(self, part: Text, path: Path) -> Wire | None:
-        self._mark(part.cache, path)
+        if part.cache is not None:
+            self._mark(part.cache, path)
         if part.phase is not None:
             self.losses.approx(Rule.PHASE, path)
         if not part.text or part.text.isspace():
@@ -154,7 +166,7 @@ class BlockWriter:
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.DETAIL, part.at)
         if part.content is not None:
-            content = [written for inner in part.content if (written := self._block(inner, part.at)) is not None]
+            content = self._nested(part.content, part.at)
             block: Wire = {"type": "document", "source": {"type": "content", "content": content}}
         elif part.source is not None:
             block = {"type": "document", "source": self._document_source(part.source, part.at)}
@@ -221,7 +233,7 @@ class BlockWriter:
             self._mark(parts[0].cache, part.at)
             content: str | list[Wire] = parts[0].text
         else:
-            content = [inner for nested in parts if (inner := self._block(nested, part.at)) is not None]
+            content = self._nested(parts, part.at)
         if part.is_error:
             block["content"] = content or EMPTY_ERROR
             block["is_error"] = True

@@ -45,6 +45,7 @@ from proxy.protocols.messages.block_reader import (
     SYSTEM_MESSAGE_BLOCKS,
     USER_BLOCKS,
     BlockReader,
+    BlockTable,
     read_mark,
 )
 from proxy.protocols.messages.tables import EFFORTS
@@ -323,29 +324,25 @@ def _read_messages(body: Wire, request: Request, declared: list[Tool], reader: B
     messages = array(body, "messages", ())
     if not messages:
         invalid(("messages",), "at least one message is required.", code="missing_required_parameter")
-    last_user = max((i for i, message in enumerate(messages) if _role(message) == "user"), default=-1)
     for index, entry in enumerate(messages):
         path: Path = ("messages", index)
         message = as_object(entry, path)
-        match one_of(message, "role", _ROLES, path):
-            case "user":
-                request.turns.append(Turn("user", _content(message, path, reader, assistant=False), at=path))
-            case "assistant":
-                request.turns.append(Turn("assistant", _content(message, path, reader, assistant=True), at=path))
-            case "system":
-                _system_message(message, path, request, declared, reader, cleared=index < last_user)
-            case _:
-                invalid((*path, "role"), "this field is required.")
+        role = message.get("role")
+        if role == "user":
+            request.turns.append(Turn("user", _content(message, path, reader, USER_BLOCKS), at=path))
+        elif role == "assistant":
+            request.turns.append(Turn("assistant", _content(message, path, reader, ASSISTANT_BLOCKS), at=path))
+        elif role == "system":
+            cleared = any(is_object(later) and later.get("role") == "user" for later in messages[index + 1 :])
+            _system_message(message, path, request, declared, reader, cleared=cleared)
+        else:
+            need_text(message, "role", path)
+            one_of(message, "role", _ROLES, path)
 
 
-def _role(message: object) -> object:
-    return message.get("role") if is_object(message) else None
-
-
-def _content(message: Wire, path: Path, reader: BlockReader, *, assistant: bool) -> list[Part]:
+def _content(message: Wire, path: Path, reader: BlockReader, table: BlockTable) -> list[Part]:
     if len(message) > 2:
         report_unknown(message, _MESSAGE_FIELDS, path, reader.losses)
-    table = ASSISTANT_BLOCKS if assistant else USER_BLOCKS
     return reader.parts(message.get("content"), (*path, "content"), table)
 
 

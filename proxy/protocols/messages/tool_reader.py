@@ -65,7 +65,13 @@ def read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool | None:
     return HostedTool(kind, wire, name, at=path)
 
 
+_PLAIN_FIELDS = frozenset({"name", "description", "input_schema"})
+
+
 def _function_tool(wire: Wire, path: Path, losses: LossReport) -> FunctionTool | None:
+    if wire.keys() <= _PLAIN_FIELDS:
+        schema, description = mapping(wire, "input_schema", path), text(wire, "description", path)
+        return FunctionTool(need_text(wire, "name", path), schema, description, at=path)
     if not wire.keys() <= _TOOL_FIELDS:
         report_unknown(wire, _TOOL_FIELDS, path, losses)
     name = need_text(wire, "name", path)

@@ -85,29 +85,28 @@ def _runs(request: Request, writer: BlockWriter, losses: LossReport) -> list[_Ru
     for turn in request.turns:
         if turn.name is not None:
             losses.drop(Rule.PARTICIPANT_NAME, (*turn.at, "name"))
-        run = _run(turn, writer)
-        if runs and runs[-1].assistant == run.assistant:
-            runs[-1].take(run)
+        assistant = turn.role == "assistant"
+        if not runs or runs[-1].assistant is not assistant:
+            runs.append(_Run(assistant, turn.at))
+        run = runs[-1]
+        if turn.role == "system" or turn.role == "developer" or run.systems:
+            run.take(_run(turn, writer))
         else:
-            runs.append(run)
+            writer.turn(turn, run.results, run.blocks)
     return runs
 
 
 def _run(turn: Turn, writer: BlockWriter) -> _Run:
     """One turn alone. A system turn's texts are one section; whatever else it holds is the user's."""
+    run = _Run(turn.role == "assistant", turn.at)
     if turn.role in ("system", "developer"):
         words = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text.strip())
+        if words:
+            run.systems.append(words)
         others: list[Part] = [part for part in turn.parts if not isinstance(part, Text)]
-        written = writer.turn(Turn("user", others, at=turn.at))
-        return _Run(
-            assistant=False,
-            at=turn.at,
-            results=written.results,
-            blocks=written.blocks,
-            systems=[words] if words else [],
-        )
-    written = writer.turn(turn)
-    return _Run(turn.role == "assistant", turn.at, written.results, written.blocks)
+        turn = Turn("user", others, at=turn.at)
+    writer.turn(turn, run.results, run.blocks)
+    return run
 
 
 def _without_empty(runs: list[_Run], losses: LossReport) -> list[_Run]:

@@ -608,3 +608,36 @@ def test_a_free_form_call_of_the_history() -> None:
     call = {"type": "tool_use", "id": "t", "name": "patch", "input": {"input": "*** Begin"}}
     assert written[1] == said("assistant", call)
     assert losses == [Loss(Rule.CUSTOM_TOOL, "approx", "messages[1]")]
+
+
+# --- a longer history extends the shorter one (mapping.md P3) ---
+
+HISTORY = [
+    assistant("Hello."),
+    user("Q", " "),
+    system("Be brief."),
+    assistant(Reasoning("hm", native=SIGNED), "Looking.", Call("t1", "f", '{"a": 1}'), Call("t2", "f", "oops")),
+    user(Result("t1", [Text("1")]), Result("t2", [], is_error=True)),
+    user("And?"),
+    assistant("", Reasoning("foreign")),
+    system("Briefer."),
+    user("Well?"),
+    assistant("So."),
+    user("", "Thanks."),
+    assistant("Bye."),
+    user("R"),
+]
+
+
+@pytest.mark.parametrize("target", [TARGET, NATIVE, NO_PREFILL])
+def test_a_longer_history_is_an_extension(target: Target) -> None:
+    ends = [index for index, turn in enumerate(HISTORY) if turn.role == "user"]
+    whole, _ = messages(*HISTORY, target=target)
+    for end in ends:
+        written, _ = messages(*HISTORY[: end + 1], target=target)
+        assert blocks_of(whole)[: len(blocks_of(written))] == blocks_of(written)
+
+
+def blocks_of(written: list[Wire]) -> list[tuple[str, object]]:
+    """The blocks with their roles: runs merge, so messages can't be compared."""
+    return [(message["role"], block) for message in written for block in message["content"]]
