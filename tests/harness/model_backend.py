@@ -11,6 +11,7 @@ stands in double brackets in the prompt directs it:
     [[cut]]          begins a stream and drops the connection in its middle
 """
 
+import asyncio
 import itertools
 import json
 import re
@@ -25,6 +26,8 @@ from tests.harness.wire import ENDPOINTS, Json, Protocol
 
 DIRECTIVE = re.compile(r"\[\[(?P<name>\w+)(?:=(?P<value>\w+))?\]\]")
 RETRY_AFTER_S = "3"
+# What comes before a break is to reach the client by itself, as it does from a model that fails while it speaks.
+BREAKS_AFTER_S = 0.05
 CONTEXT_TOO_LONG = {
     "chat": "This model's maximum context length is 200000 tokens. However, your messages resulted in 250000 tokens.",
     "responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
@@ -135,6 +138,8 @@ class ModelBackend:
         await response.prepare(request)
         for event in events[: len(events) // 2] if broken else events:
             await response.write(render(self.protocol, [event]))
+        if broken:
+            await asyncio.sleep(BREAKS_AFTER_S)
         if "error" in directives:
             await response.write(render(self.protocol, self._error_events(len(events) // 2)))
         if "cut" in directives and request.transport:

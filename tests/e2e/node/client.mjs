@@ -136,7 +136,14 @@ async function messages(url, { prompt, tools, stream, key }, run) {
 function seen(error) {
   const { status = null, code = null, message } = error;
   const headers = error.headers ? Object.fromEntries(error.headers) : {};
-  return { name: error.constructor.name, status, code, message, retry_after: headers["retry-after"] ?? null };
+  return {
+    name: error.constructor.name,
+    of_api: error instanceof OpenAI.APIError || error instanceof Anthropic.APIError,
+    status,
+    code,
+    message,
+    retry_after: headers["retry-after"] ?? null,
+  };
 }
 
 const [protocol, url] = process.argv.slice(2);

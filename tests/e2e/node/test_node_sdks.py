@@ -66,8 +66,8 @@ ERRORS: list[tuple[Task, dict[str, Json], dict[str, Json]]] = [
     ),
     (Task("Hi [[overloaded]]"), {"status": 503}, {"status": 529}),
     (Task("Hi [[status=500]]"), {"name": "InternalServerError"}, {"name": "InternalServerError"}),
-    (Task("It breaks in its middle [[error]]", stream=True), {"name": "APIError"}, {"status": None}),
-    (Task("It breaks in its middle [[cut]]", stream=True), {"name": "APIError"}, {"status": None}),
+    (Task("It breaks in its middle [[error]]", stream=True), {"of_api": True}, {"of_api": True}),
+    (Task("It breaks in its middle [[cut]]", stream=True), {"of_api": True}, {"of_api": True}),
 ]
 
 
