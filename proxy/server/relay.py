@@ -113,12 +113,16 @@ class Relay:
         return True
 
     async def _finish(self, out: bytes, answer: Answer) -> StreamResponse:
-        """Write the last bytes, or raise what went wrong if the client knows of nothing yet."""
+        """Write the last bytes, or raise what went wrong if the backend had not even begun.
+
+        An answer that began and broke within one read is told like any other that broke: how the network cut it must
+        not decide between a status and an event.
+        """
         failed = self._translation.failed
         if failed is None:
             self._exchange.outcome = "ok"
             answer.finish()
-        elif self._response is None:
+        elif self._response is None and not self._translation.started:
             raise Rejected(failed)
         else:
             self._exchange.note_error(failed)
