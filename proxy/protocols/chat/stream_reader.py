@@ -79,7 +79,7 @@ class StreamReader:
             self._start(wire)
         if type(choices) is list:
             for choice in choices:
-                if type(choice) is dict and not choice.get("index"):
+                if type(choice) is dict and not choice.get("index") and not self._over:
                     self._choice(choice)
         usage = wire.get("usage")
         if usage:

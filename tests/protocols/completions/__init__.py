@@ -1,0 +1,1 @@
+"""Legacy text completions at their boundary."""
