@@ -358,8 +358,11 @@ def _system_message(
         if effort is not None:
             losses.approx(Rule.OUTPUT_CONFIG, (*path, "output_config"))
             request.reasoning.effort = effort
+    content = message.get("content")
+    if content is None and output is not None:
+        content = []  # a message that only changes the output needs none
     parts: list[Part] = []
-    for part in reader.parts(message.get("content"), (*path, "content"), SYSTEM_MESSAGE_BLOCKS):
+    for part in reader.parts(content, (*path, "content"), SYSTEM_MESSAGE_BLOCKS):
         if isinstance(part, Opaque) and part.type in ("tool_addition", "tool_removal"):
             change_tools(request.tools, declared, part.native, part.at, losses)
         else:

@@ -206,9 +206,13 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
     earlier = reader._open.pop(key, None)
     if earlier is not None:
         reader._close(earlier)
-    kind = text_of(native, "type")
+    reader._open[key] = reader._newest = _begin(reader, native)
+
+
+def _begin(reader: StreamReader, native: Wire) -> _Block:
+    """Open a block's part, and pass on what its start already holds. What comes whole is held back."""
     part = reader._blocks.part(native)
-    block = _Block(None, kind, part, native)
+    block = _Block(None, text_of(native, "type"), part, native)
     if isinstance(part, Text):
         text, citations = part.text, part.citations
         part.text, part.citations = "", None
@@ -218,8 +222,7 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
         for citation in citations or ():
             reader._emit(Cite(block.k, citation))
     elif isinstance(part, Call):
-        block.initial = part.arguments
-        part.arguments = ""
+        block.initial, part.arguments = part.arguments, ""
         block.k = reader._opened(part)
     elif isinstance(part, Reasoning) and not part.redacted:
         text, part.text, part.native = part.text, "", None
@@ -228,7 +231,7 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
         if text:
             block.pieces.append(text)
             reader._emit(Delta(block.k, text))
-    reader._open[key] = reader._newest = block
+    return block
 
 
 def _on_block_stop(reader: StreamReader, wire: Wire) -> None:
