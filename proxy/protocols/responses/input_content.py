@@ -4,6 +4,8 @@ Unlike in Chat, `image_url` is a string and the fields of a file are flat. Outpu
 are, since clients replay answers in both forms.
 """
 
+from collections.abc import Callable
+
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
@@ -53,31 +55,30 @@ def read_content(content: object, path: Path, losses: LossReport, phase: str | N
 
 
 def _read_part(wire: Wire, path: Path, losses: LossReport) -> Part:
-    match wire.get("type"):
-        case "input_text" | "text":
-            return Text(need_text(wire, "text", path), cache=_cache_mark(wire, path))
-        case "output_text":
-            return _output_text(wire, path)
-        case "input_image":
-            return _image(wire, path)
-        case "input_file":
-            return _file(wire, path)
-        case "refusal":
-            return Refusal(need_text(wire, "refusal", path))
-        case "input_audio":
-            return _audio(wire, path)
-        case str(unknown):
-            losses.drop(Rule.UNKNOWN_FIELD, path)
-            return Opaque(unknown, wire, path)
-        case _:
-            invalid((*path, "type"), "this field is required.", code="missing_required_parameter")
+    part_type = need_text(wire, "type", path)
+    read = ON_PART.get(part_type)
+    if read is not None:
+        return read(wire, path)
+    losses.drop(Rule.UNKNOWN_FIELD, path)
+    return Opaque(part_type, wire, path)
+
+
+def _text(wire: Wire, path: Path) -> Text:
+    shown = need_text(wire, "text", path)
+    return Text(shown, cache=_cache_mark(wire, path)) if len(wire) > 2 else Text(shown)
 
 
 def _output_text(wire: Wire, path: Path) -> Text:
-    annotations = array(wire, "annotations", path)
+    shown = need_text(wire, "text", path)
+    if not wire.get("annotations") and not wire.get("logprobs"):
+        return Text(shown)
+    annotations, logprobs = array(wire, "annotations", path), array(wire, "logprobs", path)
     citations = [read_citation(entry) for entry in annotations or () if is_object(entry)]
-    logprobs = array(wire, "logprobs", path)
-    return Text(need_text(wire, "text", path), citations or None, logprobs=logprobs or None)
+    return Text(shown, citations or None, logprobs=logprobs or None)
+
+
+def _refusal(wire: Wire, path: Path) -> Refusal:
+    return Refusal(need_text(wire, "refusal", path))
 
 
 def _image(wire: Wire, path: Path) -> Image:
@@ -145,3 +146,14 @@ def _cache_mark(wire: Wire, path: Path) -> CacheMark | None:
         return None
     ttl = one_of(mark, "ttl", BREAKPOINT_TTLS, (*path, "prompt_cache_breakpoint"))
     return CacheMark("long" if ttl == "12h" else "short")
+
+
+ON_PART: dict[str, Callable[[Wire, Path], Part]] = {
+    "input_text": _text,
+    "text": _text,
+    "output_text": _output_text,
+    "input_image": _image,
+    "input_file": _file,
+    "refusal": _refusal,
+    "input_audio": _audio,
+}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Call, Extra, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
+from proxy.canonical.parts import Call, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
 from proxy.canonical.request import Instruction
 from proxy.canonical.tools import Tool
 from proxy.protocols.fields import (
@@ -28,6 +28,7 @@ from proxy.protocols.responses.reasoning_text import read_reasoning_text
 from proxy.protocols.responses.tables import CONTAINERS, HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS
 from proxy.protocols.responses.tool_reader import read_tools
 
+PLAIN_CALL = frozenset({"type", "id", "call_id", "name", "arguments", "input", "status"})
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
 
 
@@ -55,9 +56,7 @@ def read_input(value: object, path: Path, losses: LossReport) -> Conversation:
     for index, wire in enumerate(value):
         at = (*path, index)
         item = as_object(wire, at)
-        item_type = text(item, "type", at)
-        if item_type is None:
-            item_type = _implied_type(item, at)
+        item_type = text(item, "type", at) or _implied_type(item, at)
         ON_ITEM.get(item_type, _on_unknown)(conversation, item, at)
     return conversation
 
@@ -145,10 +144,10 @@ def _on_function_call(conversation: Conversation, wire: Wire, path: Path) -> Non
         need_text(wire, "name", path),
         "" if given is not None else need_text(wire, "arguments", path),
         given,
-        namespace=text(wire, "namespace", path),
-        extra=_call_extra(conversation, wire, path),
         at=path,
     )
+    if not wire.keys() <= PLAIN_CALL:
+        _add_rarities(call, conversation, wire, path)
     _assistant_turn(conversation, path).parts.append(call)
 
 
@@ -158,22 +157,22 @@ def _on_custom_call(conversation: Conversation, wire: Wire, path: Path) -> None:
         need_text(wire, "name", path),
         need_text(wire, "input", path),
         kind="custom",
-        namespace=text(wire, "namespace", path),
-        extra=_call_extra(conversation, wire, path),
         at=path,
     )
+    if not wire.keys() <= PLAIN_CALL:
+        _add_rarities(call, conversation, wire, path)
     _assistant_turn(conversation, path).parts.append(call)
 
 
-def _call_extra(conversation: Conversation, wire: Wire, path: Path) -> Extra | None:
-    """Who called: a program's call reads as one of the model's own (mapping.md 5.1)."""
-    caller = mapping(wire, "caller", path)
+def _add_rarities(call: Call, conversation: Conversation, wire: Wire, path: Path) -> None:
+    """Fields that few calls have. A program's call reads as one of the model's own (mapping.md 5.1)."""
+    call.namespace = text(wire, "namespace", path)
     if flag(wire, "async", path):
         conversation.losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its result may come turns later.")
-    if caller is None or caller.get("type") == "direct":
-        return None
-    conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
-    return {"caller": caller}
+    caller = mapping(wire, "caller", path)
+    if caller is not None and caller.get("type") != "direct":
+        conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
+        call.extra = {"caller": caller}
 
 
 def _on_typed_call(conversation: Conversation, wire: Wire, path: Path) -> None:

@@ -32,9 +32,8 @@ TYPED_CALLS: dict[str, tuple[str, str, str]] = {
     "computer_call": ("computer", "actions", "cu"),
 }
 TYPED_ITEM: dict[str, str] = {tool: item for item, (tool, _, _) in TYPED_CALLS.items()}
-TYPED_TOOLS = frozenset(TYPED_ITEM)
-# Environments in which the service runs the shell itself (responses.md 6.11). A tuple, since what is looked up in it may
-# be any JSON value.
+# Environments in which the service runs the shell itself (responses.md 6.11). A tuple, since what is looked up in it
+# may be any JSON value.
 CONTAINERS = ("container_auto", "container_reference")
 
 # Prefixes of item ids as recorded (responses.md 10).

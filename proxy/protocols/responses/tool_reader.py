@@ -24,6 +24,7 @@ from proxy.protocols.responses.tables import CONTAINERS
 Mode = Literal["none", "auto", "any"]
 
 MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "any"}
+PLAIN_FUNCTION = frozenset({"type", "name", "description", "parameters", "strict"})
 SYNTAXES = frozenset({"lark", "regex"})
 
 # Types of hosted tools, with the kind of mapping.md 1.1.
@@ -93,33 +94,30 @@ def read_tools(wires: list[object], path: Path, losses: LossReport) -> list[Tool
 
 
 def _function(wire: Wire, path: Path, losses: LossReport, namespace: str | None = None) -> FunctionTool:
-    _refuse_async(wire, path, losses)
-    _record_callers(wire, path, losses)
-    if wire.get("output_schema") is not None:
-        losses.drop(Rule.OUTPUT_SCHEMA, (*path, "output_schema"))
     strict = flag(wire, "strict", path)
-    return FunctionTool(
+    tool = FunctionTool(
         need_text(wire, "name", path),
         mapping(wire, "parameters", path),
         text(wire, "description", path) or None,
         "try" if strict is None else strict,
         namespace,
-        flag(wire, "defer_loading", path) or False,
         at=path,
     )
+    if not wire.keys() <= PLAIN_FUNCTION:
+        _add_rarities(tool, wire, path, losses)
+    return tool
 
 
 def _custom(wire: Wire, path: Path, losses: LossReport, namespace: str | None = None) -> CustomTool:
-    _refuse_async(wire, path, losses)
-    _record_callers(wire, path, losses)
-    return CustomTool(
+    tool = CustomTool(
         need_text(wire, "name", path),
         text(wire, "description", path) or None,
         _grammar(wire, path),
         namespace,
-        flag(wire, "defer_loading", path) or False,
         at=path,
     )
+    _add_rarities(tool, wire, path, losses)
+    return tool
 
 
 def _grammar(wire: Wire, path: Path) -> Grammar | None:
@@ -137,12 +135,13 @@ def _grammar(wire: Wire, path: Path) -> Grammar | None:
             invalid((*at, "type"), f"'{other}' is not one of 'grammar', 'text'.", code="invalid_value")
 
 
-def _refuse_async(wire: Wire, path: Path, losses: LossReport) -> None:
+def _add_rarities(tool: FunctionTool | CustomTool, wire: Wire, path: Path, losses: LossReport) -> None:
+    """Fields that few tools have."""
+    tool.deferred = flag(wire, "defer_loading", path) or False
     if flag(wire, "async", path):
         losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its results may come turns after the call.")
-
-
-def _record_callers(wire: Wire, path: Path, losses: LossReport) -> None:
+    if wire.get("output_schema") is not None:
+        losses.drop(Rule.OUTPUT_SCHEMA, (*path, "output_schema"))
     callers = array(wire, "allowed_callers", path)
     if callers is not None and any(caller != "direct" for caller in callers):
         losses.approx(Rule.ALLOWED_CALLERS, (*path, "allowed_callers"))

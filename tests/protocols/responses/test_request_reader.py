@@ -433,8 +433,8 @@ def test_tools() -> None:
     assert losses == [
         Loss(Rule.NAMESPACE, "approx", "tools[3].description"),
         Loss(Rule.PROGRAMMATIC_TOOL_CALLING, "approx", "tools[9]"),
-        Loss(Rule.ALLOWED_CALLERS, "approx", "tools[10].allowed_callers"),
         Loss(Rule.OUTPUT_SCHEMA, "drop", "tools[10].output_schema"),
+        Loss(Rule.ALLOWED_CALLERS, "approx", "tools[10].allowed_callers"),
     ]
 
 
