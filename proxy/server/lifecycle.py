@@ -59,7 +59,7 @@ async def serve(settings: Settings, *, demo: bool = False) -> int:
         if demo:
             backend = await start_demo()
             stack.push_async_callback(backend.close)
-            settings = settings.with_demo_at(backend.base_url + "/v1")
+            settings = settings.with_demo_at(backend.base_url)
         try:
             gateway = Gateway(settings, AccessLog(write_stdout))
         except (UnknownDialect, OSError) as error:

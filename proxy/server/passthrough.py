@@ -98,11 +98,11 @@ class _Upload:
 
 
 async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes | _Upload | None, Served]:
-    """The body and where it goes. Only a JSON body is looked into."""
+    """The body and where it goes. A form with files is not looked into."""
     request = exchange.request
     if not request.body_exists:
         return None, _first(exchange, owners)
-    if request.content_type != JSON or request.headers.get("Content-Encoding"):
+    if request.content_type.startswith("multipart/") or request.headers.get("Content-Encoding"):
         if (request.content_length or 0) > exchange.gateway.settings.max_body:
             raise too_large(exchange.gateway.settings.max_body)
         return _Upload(exchange), _first(exchange, owners)
@@ -110,8 +110,10 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes
     try:
         wire = loads(raw)
     except NotJson as error:
-        message = f"The request body is not valid JSON: {error}"
-        raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)) from error
+        if request.content_type == JSON:
+            message = f"The request body is not valid JSON: {error}"
+            raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)) from error
+        wire = None
     if type(wire) is not dict or type(name := wire.get("model")) is not str:
         return raw, _first(exchange, owners)
     return _routed(exchange, owners, raw, name)
