@@ -122,7 +122,7 @@ class _Reading:
 class Translation:
     """A stream between two protocols."""
 
-    __slots__ = ("_one_at_a_time", "_reading", "_writer", "context")
+    __slots__ = ("_one_at_a_time", "_reading", "_writer", "context", "started")
 
     def __init__(
         self,
@@ -137,11 +137,7 @@ class Translation:
         self._reading = _Reading(backend, spelling, dialect, losses)
         self._writer = CLIENTS[client].stream_writer(context)
         self._one_at_a_time = OneAtATime(losses) if client == "messages" else None
-
-    @property
-    def started(self) -> bool:
-        """Whether the backend's answer has begun."""
-        return self._reading.started
+        self.started = False  # whether the client has been told that an answer began
 
     @property
     def failed(self) -> Error | None:
@@ -185,7 +181,15 @@ class Translation:
     def _write(self, events: list[Event]) -> bytes:
         if self._one_at_a_time is not None:
             events = self._one_at_a_time.pass_on(events)
-        return self._writer.write(events)
+        if self.started or not self._reading.started:
+            return self._writer.write(events)
+        # A failure in the same read must not hide that the answer had begun, nor a heartbeat look like a beginning.
+        out = b""
+        for event in events:
+            written = self._writer.write((event,))
+            self.started = self.started or (bool(written) and not isinstance(event, Fail | Ping))
+            out += written
+        return out
 
 
 class Folding:

@@ -6,6 +6,7 @@ from proxy.canonical.errors import Rejected
 from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Result, Text, Turn
 from proxy.canonical.request import (
+    Effort,
     Limits,
     Output,
     OutputFormat,
@@ -112,7 +113,7 @@ def test_claudes_thinking_as_effort(model: str, mode: str, budget: int | None, e
 
 
 def test_every_budget_and_every_rung_has_an_effort() -> None:
-    accepted = ("low", "medium", "high")
+    accepted: tuple[Effort, ...] = ("low", "medium", "high")
     assert [rung_down(rung, accepted) for rung in RUNGS] == [
         "low",
         "low",
