@@ -104,7 +104,7 @@ FORMATS = frozenset({"text", "json_object", "json_schema"})
 
 
 def read_request(wire: Wire, losses: LossReport) -> Request:
-    """The canonical request. Raises `Rejected` that names the field. `wire` is unchanged; native parts refer into it."""
+    """The canonical request, whose native parts refer into `wire`. Raises `Rejected` that names the field."""
     _refuse_state(wire, losses)
     for name in wire.keys() & DROPPED.keys():
         if wire[name] is not None:
