@@ -70,12 +70,12 @@ class App:
         try:
             return await endpoint.handle(exchange)
         except Rejected as rejected:
-            return exchange.refuse(rejected.error)
+            return _refuse(exchange, rejected.error)
         except asyncio.CancelledError:
             if (error := exchange.watch.overdue()) is None:
                 exchange.outcome = "client_left"
                 raise
-            return exchange.refuse(error)
+            return _refuse(exchange, error)
         except ConnectionError:
             exchange.outcome = "client_left"
             raise
@@ -83,6 +83,14 @@ class App:
             exchange.watch.stop()
             gateway.open.discard(exchange)
             gateway.access.record(exchange.record())
+
+
+def _refuse(exchange: Exchange, error: Error) -> StreamResponse:
+    """The error, or the connection's end where a reply has begun that can't hold one: it must be seen to be cut."""
+    if not exchange.begun:
+        return exchange.refuse(error)
+    exchange.note_error(error)
+    raise ConnectionAbortedError(error.message)
 
 
 def speaks(request: BaseRequest) -> ClientProtocol:

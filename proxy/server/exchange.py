@@ -99,6 +99,11 @@ class Exchange:
         self._backend_headers: list[Header] = []
         self._extra: list[Header] = []
 
+    @property
+    def begun(self) -> bool:
+        """Whether the client has a status already."""
+        return self.status != 0
+
     # ---- what the client gets
 
     def respond(self, status: int, body: bytes, content_type: str = JSON) -> Response:

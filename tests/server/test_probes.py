@@ -1,0 +1,69 @@
+"""Probes, greetings, and the admin listener."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from proxy import __version__
+from proxy.server.app import Server
+from proxy.server.probes import Admin
+from tests.server.serving import before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "wire"),
+    [
+        ("GET", "/healthz", {"status": "ok"}),
+        ("GET", "/readyz", {"status": "ready"}),
+        ("GET", "/", {"service": "dragoman"}),
+        ("HEAD", "/", None),
+        ("HEAD", "/api/hello", None),
+        ("GET", "/api/hello", {"service": "dragoman"}),
+    ],
+)
+async def test_whoever_asks_whether_we_are_there_is_told(
+    method: str, path: str, wire: dict[str, object] | None
+) -> None:
+    async with before("chat", []) as (proxy, _):
+        status, headers, body = await proxy.ask(method, path)
+    assert (status, json.loads(body) if body else None) == (200, wire)
+    assert (headers["content-type"], headers["server"]) == ("application/json", "dragoman")
+
+
+async def test_one_that_is_not_ready_says_why() -> None:
+    async with before("chat", []) as (proxy, _):
+        proxy.gateway.ready = False
+        proxy.gateway.draining = True
+        status, _, body = await proxy.ask("GET", "/readyz")
+        healthy, _, _ = await proxy.ask("GET", "/healthz")
+    assert (status, json.loads(body)) == (503, {"status": "not ready", "failed": ["started", "not_draining"]})
+    assert healthy == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "wire"),
+    [
+        ("GET", "/healthz", 200, {"status": "ok"}),
+        ("GET", "/readyz", 200, {"status": "ready"}),
+        ("GET", "/admin/version", 200, {"version": __version__}),
+        ("POST", "/admin/drain", 200, {"status": "draining", "in_flight": 0}),
+        ("GET", "/admin/drain", 405, {"error": {"message": "GET is not allowed here."}}),
+        ("POST", "/healthz", 405, {"error": {"message": "POST is not allowed here."}}),
+        ("POST", "/v1/messages", 404, {"error": {"message": "There is no /v1/messages here."}}),
+    ],
+)
+async def test_the_admin_listener_has_these_and_no_others(
+    method: str, path: str, status: int, wire: dict[str, object]
+) -> None:
+    drained: list[None] = []
+    async with before("chat", []) as (proxy, _):
+        runner = web.ServerRunner(Server(proxy.gateway, Admin(proxy.gateway, lambda: drained.append(None))))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}{path}"
+        async with proxy.session.request(method, url) as response:
+            seen = response.status, json.loads(await response.read())
+        await runner.cleanup()
+    assert seen == (status, wire)
+    assert len(drained) == (1 if (method, path) == ("POST", "/admin/drain") else 0)
