@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
 
 
 class Hold:
@@ -78,9 +77,7 @@ class Scripted:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_raised: object) -> None:
         assert self._server is not None
         self._server.close()
         for task in list(self._tasks):
