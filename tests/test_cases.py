@@ -19,8 +19,6 @@ from tests.harness.wire import Json, Protocol
 
 # Cases that rest on features to come, each with the reason. One that passes must leave this list.
 LATER: dict[str, str] = {
-    "c021": "free-form tools are refused until they are translated",
-    "c022": "free-form tools are refused until they are translated",
     "c065": "signed thinking needs a carrier in encrypted_content",
     "c066": "encrypted reasoning needs a carrier in the signature",
     "c067": "reasoning_content needs a carrier to come back through Messages",

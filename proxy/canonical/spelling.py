@@ -29,6 +29,7 @@ class Spelling:
     """`names` maps what the backend calls a tool to what the client calls it; a name that is not in it is passed as it
     is, since a tool that the model made up must reach the client unchanged. `ids` restores shortened call
     ids; `encode` re-spells an id of the backend that the client's protocol would refuse.
+    `wraps_custom`: functions stand for free-text tools, so the arguments of calls of kind `custom` are still JSON.
     `mint` makes an id from (response id, index of the call) where the backend gave none.
     """
 
@@ -37,6 +38,7 @@ class Spelling:
     encode: Callable[[str], str] = _same
     mint: Callable[[str, int], str] = lambda response_id, index: f"call_{response_id}_{index}"
     seen: set[str] = field(default_factory=set)
+    wraps_custom: bool = False
 
     def tool(self, name: str) -> ToolName:
         """What the client calls the tool that the backend calls `name`."""

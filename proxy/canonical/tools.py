@@ -14,7 +14,8 @@ class FunctionTool:
     """A JSON-schema tool that the client runs.
 
     `schema` None: the client gave none. `strict` None: not said (which means false in Chat and
-    Messages); `"try"`: the Responses default, strict when the schema allows it.
+    Messages); `"try"`: the Responses default, strict when the schema allows it. `stands_for_custom`: the client's tool is
+    a free-text one that the backend lacks.
     """
 
     name: str
@@ -23,6 +24,7 @@ class FunctionTool:
     strict: bool | Literal["try"] | None = None
     namespace: str | None = None
     deferred: bool = False
+    stands_for_custom: bool = False
     cache: CacheMark | None = None
     extra: Extra | None = None
     at: Path = ()

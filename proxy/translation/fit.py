@@ -111,6 +111,9 @@ def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport)
     if profile.sampling_without_effort:
         effort = request.reasoning.effort
         refused = effort != "none" if effort is not None else profile.thinking_default
+        if effort is None and not refused and _asks_for_sampling(sampling):
+            # The default is `none`, but OpenAI takes the numbers only where it is said.
+            request.reasoning.effort = "none"
     if refused:
         for name in ("temperature", "top_p", "top_k", "logprobs", "top_logprobs"):
             if getattr(sampling, name) not in (None, False):

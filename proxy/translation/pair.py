@@ -19,6 +19,8 @@ from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
 from proxy.translation import prepare as preparing
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.custom_tools import unwrap_reply
+from proxy.translation.reply_losses import note_reply
 from proxy.translation.streams import Folding, PassThrough, Translation, stream_of, undecodable
 
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
@@ -119,7 +121,7 @@ class Prepared:
     """A request ready to be sent, and the way back.
 
     `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
-    `immediate()` and the backend need not be asked. The server sets `context.now` when the backend's first byte is there.
+    `immediate()` and the backend need not be asked. The server sets `context.now`, the second of the first byte.
     """
 
     __slots__ = (
@@ -197,7 +199,7 @@ class Prepared:
 
     def folding(self) -> Folding:
         """The stream on its way to a client that waits for the whole."""
-        return Folding(self.backend, self._spelling, self._dialect, self._reply_losses)
+        return Folding(self.client, self.backend, self._spelling, self._dialect, self._reply_losses)
 
     def folded(self, folding: Folding) -> bytes:
         """The client's whole reply of a stream that has ended. Raises `Rejected`."""
@@ -206,10 +208,14 @@ class Prepared:
     def _read(self, raw: bytes) -> Reply:
         read = BACKENDS[self.backend].read_reply
         try:
-            return read(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
+            reply = read(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
         except InexactNumber:
             exact = as_object(loads_exact(raw), ())
-            return read(exact, self._spelling, self._dialect, self._reply_losses, exact=True)
+            reply = read(exact, self._spelling, self._dialect, self._reply_losses, exact=True)
+        if self._spelling.wraps_custom:
+            unwrap_reply(reply)
+        note_reply(reply, self.client, self._reply_losses)
+        return reply
 
     def _write(self, reply: Reply) -> bytes:
         self._note(reply)

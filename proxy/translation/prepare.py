@@ -13,6 +13,7 @@ from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Target
+from proxy.canonical.tools import FunctionTool
 from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
@@ -81,7 +82,13 @@ def prepare(request: Request, client: ClientProtocol, target: Target, losses: Lo
     fit_tools(request, target, losses)
     fit(request, target, losses)
     names = tool_names.respell(request)
-    return Spelling(names, backend_ids.restored, ids.for_client(client), ids.mint)
+    return Spelling(
+        names,
+        backend_ids.restored,
+        ids.for_client(client),
+        ids.mint,
+        wraps_custom=any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
+    )
 
 
 def _context(request: Request, client: ClientProtocol, request_id: str) -> ReplyContext:

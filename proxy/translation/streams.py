@@ -8,7 +8,7 @@ really started, and whether it failed.
 import re
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.events import Delta, Event, Fail, Finish, Ping, Start, UsageUpdate
+from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
 from proxy.canonical.fold import Fold, broken_stream, unfold
 from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.canonical.loss import LossReport
@@ -17,7 +17,9 @@ from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.custom_tools import CustomCalls
 from proxy.translation.one_at_a_time import OneAtATime
+from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
 DONE = b"[DONE]"
@@ -42,9 +44,30 @@ def parse_event(event: SseEvent) -> Wire | Error:
 class _Reading:
     """The backend's side of a stream: SSE bytes to canonical events in `batch`."""
 
-    __slots__ = ("_reader", "_sse", "batch", "failed", "finished", "started", "stop", "usage")
+    __slots__ = (
+        "_client",
+        "_custom_calls",
+        "_losses",
+        "_reader",
+        "_sse",
+        "batch",
+        "failed",
+        "finished",
+        "started",
+        "stop",
+        "usage",
+    )
 
-    def __init__(self, backend: BackendProtocol, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
+    def __init__(
+        self,
+        client: ClientProtocol,
+        backend: BackendProtocol,
+        spelling: Spelling,
+        dialect: Dialect,
+        losses: LossReport,
+    ) -> None:
+        self._client = client
+        self._losses = losses
         self.batch: list[Event] = []
         self.started = False
         self.failed: Error | None = None
@@ -53,6 +76,7 @@ class _Reading:
         self.stop: str | None = None
         self._sse = SseReader()
         self._reader = BACKENDS[backend].stream_reader(self.batch.append, spelling, dialect, losses)
+        self._custom_calls = CustomCalls() if spelling.wraps_custom else None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
@@ -97,7 +121,7 @@ class _Reading:
         if self.closed:
             self.batch.clear()
             return []
-        events = self.batch[:]
+        events = self.batch[:] if self._custom_calls is None else self._custom_calls.pass_on(self.batch)
         self.batch.clear()
         for index, event in enumerate(events):
             if type(event) is Delta:
@@ -114,6 +138,8 @@ class _Reading:
                 case Fail():
                     self.failed = event.error
                     return events[: index + 1]
+                case Open() | Close() | Cite():
+                    note_event(event, self._client, self._losses)
                 case _:
                     pass
         return events
@@ -134,7 +160,7 @@ class Translation:
         losses: LossReport,
     ) -> None:
         self.context = context
-        self._reading = _Reading(backend, spelling, dialect, losses)
+        self._reading = _Reading(client, backend, spelling, dialect, losses)
         self._writer = CLIENTS[client].stream_writer(context)
         self._one_at_a_time = OneAtATime(losses) if client == "messages" else None
         self.started = False  # whether the client has been told that an answer began
@@ -197,9 +223,16 @@ class Folding:
 
     __slots__ = ("_fold", "_reading")
 
-    def __init__(self, backend: BackendProtocol, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
+    def __init__(
+        self,
+        client: ClientProtocol,
+        backend: BackendProtocol,
+        spelling: Spelling,
+        dialect: Dialect,
+        losses: LossReport,
+    ) -> None:
         self._fold = Fold()
-        self._reading = _Reading(backend, spelling, dialect, losses)
+        self._reading = _Reading(client, backend, spelling, dialect, losses)
 
     def feed(self, chunk: bytes) -> None:
         """Take the backend's next bytes."""

@@ -47,7 +47,7 @@ class ToolNames:
         if isinstance(tool, TypedTool):
             known = ToolName(tool.name, None, "typed", tool.kind)
         else:
-            kind: CallKind = "custom" if isinstance(tool, CustomTool) else "function"
+            kind: CallKind = "custom" if isinstance(tool, CustomTool) or tool.stands_for_custom else "function"
             known = ToolName(tool.name, tool.namespace, kind)
         whole = joined(known.name, known.namespace)
         spelled = self._choose(whole)

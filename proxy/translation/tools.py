@@ -11,7 +11,7 @@ from proxy.canonical.parts import Opaque, Result, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
-from proxy.translation import schemas
+from proxy.translation import custom_tools, schemas
 
 # Coding agents declare these on every call and work without them (mapping.md 5.4).
 DROPPED_HOSTED = frozenset({"web_search", "image_generation", "tool_search"})
@@ -21,28 +21,33 @@ def fit_tools(request: Request, target: Target, losses: LossReport) -> None:
     """Leave only what the target takes in `tools` and `tool_policy`, in place."""
     if request.tools:
         loaded = _loaded_names(request)
-        request.tools = [tool for tool in request.tools if _fit_tool(tool, request, target, loaded, losses)]
+        request.tools = [
+            fitted for tool in request.tools if (fitted := _fit_tool(tool, request, target, loaded, losses)) is not None
+        ]
+    if not custom_tools.are_native(target):
+        custom_tools.wrap_history(request)
     fit_policy(request, target, losses)
 
 
-def _fit_tool(tool: Tool, request: Request, target: Target, loaded: frozenset[str], losses: LossReport) -> bool:
-    """Whether the tool goes to the backend; its schema and strictness are set for it."""
+def _fit_tool(tool: Tool, request: Request, target: Target, loaded: frozenset[str], losses: LossReport) -> Tool | None:
+    """The tool as it goes to the backend, its schema and strictness set for it; None when it is left out."""
     match tool:
         case FunctionTool():
             if tool.deferred and not _undeferred(tool, loaded, losses):
-                return False
+                return None
             _fit_function(tool, target, losses)
+            return tool
         case CustomTool():
-            if target.protocol != "responses" and not target.dialect.custom_tools:
-                losses.refuse(Rule.CUSTOM_TOOL, tool.at, "free-form tools are not translated yet.")
+            if tool.deferred and not _undeferred(tool, loaded, losses):
+                return None
+            return tool if custom_tools.are_native(target) else custom_tools.as_function(tool, losses)
         case TypedTool():
             losses.refuse(Rule.TYPED_TOOL, tool.at, "vendor-defined tools are not translated yet.")
         case HostedTool():
             _leave_out(tool, request, target, losses)
-            return False
+            return None
         case _:
             assert_never(tool)
-    return True
 
 
 def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> None:
@@ -62,7 +67,7 @@ def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> Non
         tool.strict = True if schemas.is_strict(tool.schema, vendor) else None
 
 
-def _undeferred(tool: FunctionTool, loaded: frozenset[str], losses: LossReport) -> bool:
+def _undeferred(tool: FunctionTool | CustomTool, loaded: frozenset[str], losses: LossReport) -> bool:
     """Whether the client's own search has found a deferred tool, which makes it an ordinary one (mapping.md 5.1)."""
     losses.approx(Rule.DEFER_LOADING, (*tool.at, "defer_loading"))
     tool.deferred = False

@@ -111,7 +111,7 @@ _CHAT = _by_name(
 )
 
 _RESPONSES = _by_name(
-    Dialect(),
+    Dialect(custom_tools=True, developer_role=True),
     Dialect("openai", "openai", custom_tools=True, developer_role=True),
     Dialect("azure", "azure", custom_tools=True, developer_role=True),
     Dialect("vllm", "vllm", custom_tools=True),

@@ -1,0 +1,65 @@
+"""What of an answer the client's protocol has no place for (mapping.md 4.7, 5.5, 8.5).
+
+Noted here once for all writers, which only write. Nothing is refused: the answer has been paid for.
+"""
+
+from proxy.canonical.events import Cite, Close, Event, Open
+from proxy.canonical.loss import LossReport, Path, Rule
+from proxy.canonical.parts import Citation, Extra, HostedCall, Opaque, Reasoning, ReplyPart, Text
+from proxy.canonical.reply import Reply
+from proxy.translation.codecs import ClientProtocol
+
+_STATE = ("signature", "data", "encrypted_content")  # what makes a vendor's own reasoning worth sending back
+_AT: Path = ("reply",)
+
+
+def note_event(event: Event, client: ClientProtocol, losses: LossReport) -> None:
+    """Record what this event of a stream loses."""
+    match event:
+        case Open():
+            _note_part(event.part, client, losses)
+        case Close():
+            _note_state(event.native, losses)
+        case Cite():
+            _note_citation(event.citation, client, losses)
+        case _:
+            pass
+
+
+def note_reply(reply: Reply, client: ClientProtocol, losses: LossReport) -> None:
+    """Record what a whole reply loses."""
+    for part in reply.parts:
+        _note_part(part, client, losses)
+        if isinstance(part, Text):
+            for citation in part.citations or ():
+                _note_citation(citation, client, losses)
+
+
+def _note_part(part: ReplyPart, client: ClientProtocol, losses: LossReport) -> None:
+    match part:
+        case Reasoning():
+            if client == "completions" and not part.redacted:
+                losses.drop(Rule.REASONING, _AT)
+            _note_state(part.native, losses)
+        case HostedCall():
+            losses.drop(Rule.HOSTED_TOOL, _AT)
+        case Opaque():
+            losses.drop(Rule.COMPACTION if part.type == "compaction" else Rule.UNKNOWN_FIELD, _AT)
+        case Text() if part.phase is not None:
+            losses.approx(Rule.PHASE, _AT)
+        case _:
+            pass
+
+
+def _note_state(native: Extra | None, losses: LossReport) -> None:
+    if native is not None and any(native.get(name) for name in _STATE):
+        losses.drop(Rule.FOREIGN_REASONING, _AT)
+
+
+def _note_citation(citation: Citation, client: ClientProtocol, losses: LossReport) -> None:
+    if citation.kind == "url":
+        return
+    if client == "messages":
+        losses.drop(Rule.FILE_CITATION, _AT)
+    elif client != "responses":
+        losses.drop(Rule.DOC_CITATION, _AT)
