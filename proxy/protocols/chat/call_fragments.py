@@ -145,7 +145,9 @@ def _begins_another(call: _CallState, fragment: _Fragment) -> bool:
     if fragment.id is not None:
         return call.id is not None and fragment.id != call.id
     # Neither numbers nor ids to go by: what follows complete arguments is the next call's, not the name said again.
-    if fragment.index not in (None, 0) or (fragment.name == call.name and not fragment.arguments):
+    if not call.name or fragment.index not in (None, 0):
+        return False
+    if fragment.name == call.name and not fragment.arguments:
         return False
     return _is_object("".join(call.arguments))
 
