@@ -133,6 +133,6 @@ def one_of(wire: Wire, name: str, allowed: frozenset[str], path: Path) -> str | 
 
 def report_unknown(wire: Wire, known: frozenset[str], path: Path, losses: LossReport) -> None:
     """Record each field that no sheet knows; call it only when `wire.keys() - known` is not empty."""
-    for name in wire.keys() - known:
+    for name in sorted(wire.keys() - known):  # sets differ between processes, reports must not
         if wire[name] is not None:
             losses.drop(Rule.UNKNOWN_FIELD, (*path, name))

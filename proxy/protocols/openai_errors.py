@@ -178,6 +178,9 @@ def _code(error: Error, answer: Answer) -> str | None:
 
 def _classify(told: _Told, http: int | None) -> ErrorClass:
     kind = CLASS_OF_CODE.get(told.code or "") or CLASS_OF_TYPE.get(told.type or "")
+    if kind is ErrorClass.SERVER and CLASS_OF_STATUS.get(http or 0) in (ErrorClass.OVERLOADED, ErrorClass.TIMEOUT):
+        # "server_error" is what is said of any failure; the status is then the one that tells.
+        kind = None
     if kind is None and http is not None:
         kind = CLASS_OF_STATUS.get(http) or (ErrorClass.INVALID if http < 500 else ErrorClass.SERVER)
     if kind is None:

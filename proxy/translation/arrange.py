@@ -140,7 +140,12 @@ def drop_billing_header(request: Request) -> None:
     if not request.instructions:
         return
     parts = request.instructions[0].parts
-    if parts and parts[0].text.startswith(BILLING_HEADER):
-        del parts[0]
-        if not parts:
-            del request.instructions[0]
+    if not parts or not parts[0].text.startswith(BILLING_HEADER):
+        return
+    _, _, rest = parts[0].text.partition("\n")
+    if rest.strip():
+        parts[0].text = rest  # a client that sends all of its system text as one string
+        return
+    del parts[0]
+    if not parts:
+        del request.instructions[0]

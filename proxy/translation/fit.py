@@ -105,23 +105,32 @@ def _fit_choices(sampling: Sampling, losses: LossReport) -> None:
     sampling.logit_bias = None
 
 
+# What models without sampling refuse, and the values that ask for nothing.
+_SAMPLING: dict[str, tuple[object, ...]] = {
+    "temperature": (),
+    "top_p": (),
+    "top_k": (),
+    "logprobs": (False,),
+    "top_logprobs": (0,),
+    "presence_penalty": (0,),
+    "frequency_penalty": (0,),
+}
+
+
 def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport) -> None:
     sampling, profile = request.sampling, target.profile
+    asked = [name for name, idle in _SAMPLING.items() if getattr(sampling, name) not in (None, *idle)]
     refused = not profile.sampling
-    if profile.sampling_without_effort:
+    if profile.sampling_without_effort and asked:
         effort = request.reasoning.effort
         refused = effort != "none" if effort is not None else profile.thinking_default
-        if effort is None and not refused and _asks_for_sampling(sampling):
-            # The default is `none`, but OpenAI takes the numbers only where it is said.
+        if effort is None and not refused:
+            # The default of such a model is `none`, but it takes these only where the request says so.
             request.reasoning.effort = "none"
     if refused:
-        for name in ("temperature", "top_p", "top_k", "logprobs", "top_logprobs"):
-            if getattr(sampling, name) not in (None, False):
-                losses.drop(Rule.SAMPLING, (name,))
-            setattr(sampling, name, None)
-        for name in ("presence_penalty", "frequency_penalty"):
-            if getattr(sampling, name) not in (None, 0):
-                losses.drop(Rule.SAMPLING, (name,))
+        for name in asked:
+            losses.drop(Rule.SAMPLING, (name,))
+        for name in _SAMPLING:
             setattr(sampling, name, None)
     elif profile.sampling_xor and sampling.temperature is not None and sampling.top_p is not None:
         losses.approx(Rule.TOP_P, ("top_p",))
@@ -276,7 +285,7 @@ def _open_loop_without_thinking(request: Request) -> bool:
         if turn.role == "assistant":
             first = turn.parts[0] if turn.parts else None
             native = first.native if isinstance(first, Reasoning) else None
-            return native is None or native.get("type") not in ("thinking", "redacted_thinking")
+            return native is None or not (native.get("signature") or native.get("data"))
     return False
 
 

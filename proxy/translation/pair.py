@@ -76,16 +76,19 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     if seen.client == target.protocol:
         context = ReplyContext(options.request_id, seen.model, model_override=override)
         return Prepared(seen.client, target, _renamed(seen, target.model), seen.stream, seen.stream, context, losses)
-    request = preparing.read(seen.client, seen.wire, seen.raw, losses)
-    stream = request.stream
-    written = preparing.write(
-        request,
-        seen.client,
-        target,
-        losses,
-        request_id=options.request_id,
-        always_stream=options.always_stream,
-    )
+    try:
+        request = preparing.read(seen.client, seen.wire, seen.raw, losses)
+        stream = request.stream
+        written = preparing.write(
+            request,
+            seen.client,
+            target,
+            losses,
+            request_id=options.request_id,
+            always_stream=options.always_stream,
+        )
+    except RecursionError:
+        raise Rejected(_malformed("The request body is nested too deeply.")) from None
     written.context.model_override = override
     return Prepared(
         seen.client,
@@ -212,6 +215,8 @@ class Prepared:
         except InexactNumber:
             exact = as_object(loads_exact(raw), ())
             reply = read(exact, self._spelling, self._dialect, self._reply_losses, exact=True)
+        except RecursionError:
+            raise Rejected(undecodable("gave an answer that is nested too deeply")) from None
         if self._spelling.wraps_custom:
             unwrap_reply(reply)
         note_reply(reply, self.client, self._reply_losses)

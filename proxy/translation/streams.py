@@ -110,8 +110,11 @@ class _Reading:
         wire = parse_event(event)
         if isinstance(wire, Error):
             self._fail(wire)
-        else:
+            return
+        try:
             self._reader.feed(wire, event.name)
+        except RecursionError:
+            self._fail(undecodable("sent an event that is nested too deeply"))
 
     def _fail(self, error: Error) -> None:
         self.batch.append(Fail(error))

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Part, Result, Text, Turn
-from proxy.canonical.request import Request
+from proxy.canonical.request import Instruction, Request
 from proxy.canonical.target import Target
 from proxy.translation import ids
-from proxy.translation.arrange import NO_RESULT, arrange
+from proxy.translation.arrange import NO_RESULT, arrange, drop_billing_header
 
 
 def call(call_id: str) -> Call:
@@ -136,3 +136,15 @@ def test_every_call_has_one_result_right_behind_it(turns: list[Turn]) -> None:
             position += 1
     ids_seen = [part.id for turn in found for part in turn.parts if isinstance(part, Call)]
     assert len(set(ids_seen)) == len(ids_seen)
+
+
+def test_the_billing_header_goes_and_the_prompt_stays() -> None:
+    header = "x-anthropic-billing-header: cc_version=2.1; cch=5d3"
+    block = Request("messages", "m", instructions=[Instruction([Text(header), Text("Be brief.")])])
+    alone = Request("messages", "m", instructions=[Instruction([Text(header)])])
+    joined = Request("messages", "m", instructions=[Instruction([Text(f"{header}\nBe brief.")])])
+    for request in (block, alone, joined):
+        drop_billing_header(request)
+    assert block.instructions == [Instruction([Text("Be brief.")])]
+    assert alone.instructions == []
+    assert joined.instructions == [Instruction([Text("Be brief.")])]

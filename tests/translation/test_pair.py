@@ -1,0 +1,142 @@
+"""One exchange without a socket: what passes through, what is refused, what is answered at once."""
+
+import json
+
+import pytest
+
+from proxy.canonical.errors import ErrorClass, Rejected
+from proxy.canonical.target import Dialect, Target
+from proxy.translation import pair
+from proxy.translation.codecs import BackendProtocol, ClientProtocol
+
+DEEP = 900
+
+
+def prepared(client: ClientProtocol, backend: BackendProtocol, raw: bytes, **options: object) -> pair.Prepared:
+    target = Target(backend, "there", Dialect())
+    return pair.prepare(pair.peek(client, raw), target, pair.Options(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "not valid JSON"),
+        (b"{", "not valid JSON"),
+        (b"[1]", "must be a JSON object"),
+        (b"{}", "model: this field is required"),
+        (b'{"model":""}', "model: must not be empty"),
+        (b'{"model":3}', "model: expected a string, got a number"),
+        (b'{"model":"m","stream":"yes"}', "stream: expected a boolean, got a string"),
+        (b'{"model":"m","x":NaN}', "not valid JSON"),
+        (b'{"model":"\xff"}', "not valid JSON"),
+    ],
+)
+def test_a_body_that_cannot_be_routed_is_named(raw: bytes, message: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        pair.peek("chat", raw)
+    assert caught.value.error.kind is ErrorClass.INVALID
+    assert message in caught.value.error.message
+
+
+@pytest.mark.parametrize(
+    ("raw", "sent"),
+    [
+        (b'{ "model" : "here", "x": 12345678901234567890123 }', b'{ "model" : "there", "x": 12345678901234567890123 }'),
+        (
+            b'{"messages":[{"model":"here"}],"model":"here","n":12345678901234567890123}',
+            b'{"messages":[{"model":"here"}],"model":"there","n":12345678901234567890123}',
+        ),
+        (b'{"model":"there", "y":[]}', b'{"model":"there", "y":[]}'),
+    ],
+)
+def test_within_one_protocol_only_the_models_name_changes(raw: bytes, sent: bytes) -> None:
+    assert prepared("chat", "chat", raw).body == sent
+
+
+def test_a_reply_within_one_protocol_shows_the_name_that_was_asked_for_when_told_to() -> None:
+    passing = prepared("chat", "chat", b'{"model":"here"}', response_model="alias")
+    reply = b'{"id":"1","model":"there","choices":[]}'
+    assert passing.reply(reply) == b'{"id":"1","model":"here","choices":[]}'
+    stream = passing.translation()
+    assert stream.feed(b'data: {"model":"there","choices":[]}\n\n') == b'data: {"model":"here","choices":[]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"", "empty body"),
+        (b"<html>no</html>", "non-JSON"),
+        (b'"text"', "not a JSON object"),
+        (b'{"error":{"message":"no such thing","type":"server_error"}}', "no such thing"),
+    ],
+)
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_an_answer_that_is_none(client: ClientProtocol, raw: bytes, message: str) -> None:
+    body = b'{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"}]}'
+    with pytest.raises(Rejected, match=message):
+        prepared(client, "chat", body).reply(raw)
+
+
+def test_a_body_nested_too_deeply_is_refused() -> None:
+    schema = b'{"items":' * DEEP + b"{}" + b"}" * DEEP
+    body = (
+        b'{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"type":"json_schema",'
+        b'"json_schema":{"name":"a","schema":%b}}}' % schema
+    )
+    with pytest.raises(Rejected, match="nested too deeply"):
+        prepared("chat", "messages", body)
+
+
+def test_warming_a_cache_is_answered_where_the_backend_has_no_such_thing() -> None:
+    warm = prepared("messages", "chat", b'{"model":"m","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}')
+    assert warm.prewarm
+    reply = json.loads(warm.immediate())
+    assert (reply["content"], reply["stop_reason"]) == ([], "max_tokens")
+    assert "prewarm" in {loss.rule for loss in warm.losses}
+
+
+def test_strict_refuses_a_drop_and_names_the_field() -> None:
+    body = b'{"model":"m","seed":1,"messages":[{"role":"user","content":"hi"}]}'
+    assert [loss.rule for loss in prepared("chat", "messages", body).losses] == ["seed"]
+    with pytest.raises(Rejected) as caught:
+        prepared("chat", "messages", body, strict=True)
+    assert (caught.value.error.kind, caught.value.error.param) == (ErrorClass.UNSUPPORTED, "seed")
+
+
+def test_a_long_answer_is_asked_for_as_a_stream() -> None:
+    """Anthropic's SDK would not wait for it whole; the client still gets it whole."""
+    body = b'{"model":"m","max_tokens":30000,"messages":[{"role":"user","content":"hi"}]}'
+    asked = prepared("chat", "messages", body)
+    assert (asked.stream, asked.upstream_stream, json.loads(asked.body)["stream"]) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("client", "end", "finished"),
+    [
+        ("chat", b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n', True),
+        ("chat", b"data: [DONE]\n\n", True),
+        ("chat", b"", False),
+        ("messages", b'event: message_stop\ndata: {"type":"message_stop"}\n\n', True),
+        ("messages", b'event: ping\ndata: {"type":"ping"}\n\n', False),
+        ("responses", b'data: {"type":"response.incomplete","response":{}}\n\n', True),
+        ("responses", b'data: {"type":"response.in_progress","response":{}}\n\n', False),
+    ],
+)
+def test_a_stream_that_passes_through_stays_visibly_cut(client: BackendProtocol, end: bytes, finished: bool) -> None:
+    first = {
+        "chat": b'data: {"id":"c","choices":[{"delta":{"role":"assistant"}}]}\n\n',
+        "messages": b'event: message_start\ndata: {"type":"message_start","message":{"id":"m"}}\n\n',
+        "responses": b'data: {"type":"response.created","response":{"id":"r"}}\n\n',
+    }[client]
+    stream = prepared(client, client, b'{"model":"m","stream":true}').translation()
+    assert stream.feed(first) == first
+    assert stream.feed(end) == end
+    assert (b"error" in stream.end(), stream.failed is None) == (not finished, finished)
+
+
+def test_a_first_event_that_is_an_error_shows_before_anything_is_committed() -> None:
+    stream = prepared("messages", "messages", b'{"model":"m","stream":true}').translation()
+    stream.feed(b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"busy"}}\n\n')
+    assert not stream.started
+    assert stream.failed is not None
+    assert stream.failed.kind is ErrorClass.OVERLOADED
