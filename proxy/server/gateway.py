@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from proxy.server.exchange import Exchange
     from proxy.server.models import Model
 
-# The table of models is searched by prefix; clients ask for the same few names.
-_profile = lru_cache(maxsize=1024)(profile_of)
+_TARGETS = 1024  # of clients' names for models, which may be anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +46,7 @@ class Gateway:
         self.body_limit: Limit = body_limit(settings.timeouts)
         self.pool = Pool()
         self.open: set[Exchange] = set()
+        self._targets: dict[tuple[str, str], Target] = {}
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
         self.ready = False
@@ -63,8 +62,15 @@ class Gateway:
     def target(self, route: ModelRoute, model: str) -> Target:
         """What a request writer must know of the backend that `model`, the client's name, goes to."""
         name = route.model or model
-        backend = self.served[route.upstream.name].backend
-        return Target(backend.protocol, name, backend.dialect, _profile(name), route.hosted_tools)
+        key = (route.match, name)
+        target = self._targets.get(key)
+        if target is None:
+            backend = self.served[route.upstream.name].backend
+            target = Target(backend.protocol, name, backend.dialect, profile_of(name), route.hosted_tools)
+            if len(self._targets) >= _TARGETS:
+                self._targets.clear()
+            self._targets[key] = target
+        return target
 
     async def close(self) -> None:
         """Close all connections to backends, and write what is not yet recorded."""

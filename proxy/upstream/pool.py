@@ -6,7 +6,7 @@ above needs to know which HTTP client is used; time limits are the caller's, who
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -37,7 +37,6 @@ class Pool:
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
-            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
         )
         self._lingering: set[asyncio.Task[None]] = set()
 
@@ -49,50 +48,45 @@ class Pool:
         A connection that breaks before any byte of the answer is tried once more. Raises `Rejected` (UNREACHABLE,
         BAD_GATEWAY).
         """
-        if backend.slots is not None:
-            await backend.slots.acquire()
+        slots = backend.slots
+        if slots is not None:
+            await slots.acquire()
+        answered = False
         try:
-            answer = await self._start(backend, url, headers, body, method)
-        except BaseException:
-            if backend.slots is not None:
-                backend.slots.release()
-            raise
-        return answer
-
-    async def _start(self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str) -> "Answer":
-        try:
-            response = await self._request(backend, url, headers, body, method)
-        except _BROKEN as error:
-            if not _may_repeat(error, body):
-                raise _unreachable(backend, error) from error
             try:
                 response = await self._request(backend, url, headers, body, method)
-            except _BROKEN as again:
-                raise _unreachable(backend, again) from again
-        try:
-            decoder = decoder_for(response.headers.get("Content-Encoding", ""))
-        except UnknownEncoding as error:
-            response.close()
-            raise _bad_answer(f"The backend's answer can't be read: {error}.") from error
-        return Answer(self, response, decoder, backend)
+            except _BROKEN as error:
+                if not _may_repeat(error, body):
+                    raise _unreachable(backend, error) from error
+                response = await self._request_again(backend, url, headers, body, method)
+            answered = True
+        except _BAD_HTTP as error:
+            raise _bad_answer("The backend's answer is not valid HTTP.") from error
+        finally:
+            if not answered and slots is not None:
+                slots.release()
+        return Answer(self, response, _decoder_of(response, slots), slots)
 
-    async def _request(
+    def _request(
+        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
+    ) -> Awaitable[aiohttp.ClientResponse]:
+        return self._session.request(
+            method,
+            url,
+            data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=backend.timeout,
+            ssl=backend.tls,
+        )
+
+    async def _request_again(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
     ) -> aiohttp.ClientResponse:
         try:
-            return await self._session.request(
-                method,
-                url,
-                data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
-                headers=headers,
-                allow_redirects=False,
-                timeout=backend.timeout,
-                ssl=backend.tls,
-            )
-        except _BROKEN:
-            raise
-        except aiohttp.ClientError as error:
-            raise _bad_answer("The backend's answer is not valid HTTP.") from error
+            return await self._request(backend, url, headers, body, method)
+        except _BROKEN as error:
+            raise _unreachable(backend, error) from error
 
     def linger(self, running_out: Coroutine[None, None, None]) -> None:
         """Let an answer that is complete come to its end, so that its connection can be used again."""
@@ -115,14 +109,20 @@ class Pool:
 class Answer:
     """A backend's answer. Whoever gets one ends it by `finish()` or `close()`."""
 
-    __slots__ = ("_backend", "_content", "_decoder", "_open", "_pool", "_response", "headers", "status")
+    __slots__ = ("_content", "_decoder", "_open", "_pool", "_response", "_slots", "headers", "status")
 
-    def __init__(self, pool: Pool, response: aiohttp.ClientResponse, decoder: Decoder | None, backend: Backend) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        response: aiohttp.ClientResponse,
+        decoder: Decoder | None,
+        slots: asyncio.Semaphore | None,
+    ) -> None:
         self._pool = pool
         self._response = response
         self._content = response.content
         self._decoder = decoder
-        self._backend = backend
+        self._slots = slots
         self._open = True
         self.status: int = response.status
         self.headers: CIMultiDictProxy[str] = response.headers
@@ -203,8 +203,8 @@ class Answer:
         self._response.close()
 
     def _free_slot(self) -> None:
-        if self._backend.slots is not None:
-            self._backend.slots.release()
+        if self._slots is not None:
+            self._slots.release()
 
 
 class _LargeBody(Payload):
@@ -232,8 +232,23 @@ class _LargeBody(Payload):
             await writer.write(body[start : start + _SLICE])
 
 
+def _decoder_of(response: aiohttp.ClientResponse, slots: asyncio.Semaphore | None) -> Decoder | None:
+    encoding = response.headers.get("Content-Encoding")
+    if encoding is None:
+        return None
+    try:
+        return decoder_for(encoding)
+    except UnknownEncoding as error:
+        response.close()
+        if slots is not None:
+            slots.release()
+        raise _bad_answer(f"The backend's answer can't be read: {error}.") from error
+
+
 # The connection could not be made, or broke before any byte of the answer.
 _BROKEN = (aiohttp.ClientConnectionError, OSError)
+# What came is not HTTP; the classes above are among these, so they are caught first.
+_BAD_HTTP = aiohttp.ClientError
 # Another try would meet the same.
 _FINAL = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)
 
