@@ -55,10 +55,6 @@ class CallFragments:
         self._by_index: dict[int, _CallState] = {}
         self._by_id: dict[str, _CallState] = {}
 
-    def __bool__(self) -> bool:
-        """Whether there is any call."""
-        return bool(self._calls)
-
     def take(self, wire: object, response_id: str) -> None:
         """Take one entry of `tool_calls`."""
         fragment = _read_fragment(wire)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from proxy.canonical import jsontext
+from proxy.canonical.errors import InexactNumber
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
@@ -62,10 +63,12 @@ _ASSISTANT_FIELDS = _PLAIN_FIELDS | {
 class _Conversation:
     """What has been read so far, and the calls that later results refer to.
 
-    `functions` are calls in the deprecated form that wait for a result, as (function, id) in their order.
+    `custom` are ids of free-text calls; `functions` are calls in the deprecated form that wait for a result, as
+    (function, id) in their order. `exact`: long integers were decoded as they are.
     """
 
     losses: LossReport
+    exact: bool
     instructions: list[Instruction] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     custom: set[str] = field(default_factory=set)
@@ -75,14 +78,17 @@ class _Conversation:
 Read = Callable[[_Conversation, Wire, Path], None]
 
 
-def read_messages(wire: Wire, losses: LossReport) -> tuple[list[Instruction], list[Turn]]:
-    """The system and developer messages before any other, and the rest as turns."""
+def read_messages(wire: Wire, losses: LossReport, *, exact: bool) -> tuple[list[Instruction], list[Turn]]:
+    """The system and developer messages before any other, and the rest as turns.
+
+    Raises `InexactNumber` for arguments whose long integers the decoder may have rounded, unless they are `exact`.
+    """
     messages = array(wire, "messages", ())
     if messages is None:
         invalid(("messages",), "this field is required.", code="missing_required_parameter")
     if not messages:
         invalid(("messages",), "at least one message is required.", code="empty_array")
-    conversation = _Conversation(losses)
+    conversation = _Conversation(losses, exact)
     for index, item in enumerate(messages):
         at: Path = ("messages", index)
         message = as_object(item, at)
@@ -246,7 +252,7 @@ def _read_calls(conversation: _Conversation, message: Wire, path: Path) -> list[
         type_ = one_of(wire, "type", _CALL_TYPES, at) or ("custom" if "custom" in wire else "function")
         _report(wire, _CALL_FIELDS, at, conversation.losses)
         called = as_object(wire.get(type_), (*at, type_))
-        call = _read_call(called, "custom" if type_ == "custom" else "function", (*at, type_))
+        call = _read_call(conversation, called, "custom" if type_ == "custom" else "function", (*at, type_))
         call.id = text(wire, "id", at) or ""
         call.extra = _read_signature(wire, at, conversation.losses)
         if call.kind == "custom":
@@ -254,14 +260,14 @@ def _read_calls(conversation: _Conversation, message: Wire, path: Path) -> list[
         calls.append(call)
     legacy = mapping(message, "function_call", path)
     if legacy is not None:
-        call = _read_call(legacy, "function", (*path, "function_call"))
+        call = _read_call(conversation, legacy, "function", (*path, "function_call"))
         call.id = f"drgp_{path[-1]}_{len(calls)}"
         conversation.functions.append((call.name, call.id))
         calls.append(call)
     return calls
 
 
-def _read_call(wire: Wire, call_kind: CallKind, path: Path) -> Call:
+def _read_call(conversation: _Conversation, wire: Wire, call_kind: CallKind, path: Path) -> Call:
     """A call without its id. Some servers write arguments as an object, and their clients send it back."""
     name = need_text(wire, "name", path)
     if call_kind == "custom":
@@ -270,6 +276,8 @@ def _read_call(wire: Wire, call_kind: CallKind, path: Path) -> Call:
     if arguments is None or type(arguments) is str:
         return Call("", name, arguments or "", at=path)
     if is_object(arguments):
+        if not conversation.exact and jsontext.may_be_rounded(jsontext.dumps(arguments)):
+            raise InexactNumber
         return Call("", name, input=arguments, at=path)
     invalid((*path, "arguments"), f"expected a string, got {kind(arguments)}.")
 

@@ -6,7 +6,6 @@ of their own, and images among them come after the last of these, since OpenAI t
 
 from typing import assert_never
 
-from proxy.canonical import jsontext
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import (
     Audio,
@@ -40,7 +39,7 @@ def write_messages(request: Request, target: Target, losses: LossReport) -> list
     """The `messages` of a prepared request. Raises `Rejected` for a part that the backend can't take."""
     parts = PartWriter(target, request.origin, losses)
     messages = _write_instructions(request, target, parts, losses)
-    runs = split_runs(request.turns)
+    runs = _split_runs(request.turns)
     loop = _current_loop(runs)
     for index, run in enumerate(runs):
         if run[0].role == "assistant":
@@ -50,7 +49,7 @@ def write_messages(request: Request, target: Target, losses: LossReport) -> list
     return messages
 
 
-def split_runs(turns: list[Turn]) -> list[list[Turn]]:
+def _split_runs(turns: list[Turn]) -> list[list[Turn]]:
     """Turns of the assistant in a row, and the others in a row."""
     runs: list[list[Turn]] = []
     for turn in turns:
@@ -259,7 +258,7 @@ class _AssistantMessage:
             case Call():
                 if part.cache is not None:
                     self._parts.note_mark(part.at)
-                self._calls.append(_write_call(part, self._target, self._losses))
+                self._calls.append(_write_call(part, self._losses))
             case Reasoning():
                 self._reasoning.append(part)
             case Refusal():
@@ -295,20 +294,14 @@ class _AssistantMessage:
         self._apart = False
 
 
-def _write_call(call: Call, target: Target, losses: LossReport) -> Wire:
+def _write_call(call: Call, losses: LossReport) -> Wire:
     match call.kind:
         case "function":
-            return _function(call.id, call.name, arguments_text(call))
+            function = {"name": call.name, "arguments": arguments_text(call)}
+            return {"id": call.id, "type": "function", "function": function}
         case "custom":
-            if target.dialect.custom_tools:
-                return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
-            # The shape that the tool itself has toward a backend without free-form tools (mapping.md 5.2).
-            return _function(call.id, call.name, jsontext.dumps({"input": call.arguments}).decode())
+            return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
         case "typed":
             losses.refuse(Rule.TYPED_TOOL, call.at, f"'{call.tool or call.name}' is another vendor's tool.")
         case _:
             assert_never(call.kind)
-
-
-def _function(call_id: str, name: str, arguments: str) -> Wire:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -57,12 +57,15 @@ _RETENTIONS = frozenset({"in_memory", "24h"})
 _MODERATION_MODES = frozenset({"score", "block"})
 
 
-def read_request(wire: Wire, losses: LossReport) -> Request:
-    """The request in `wire`. Raises `Rejected` that names the field which is wrong."""
+def read_request(wire: Wire, losses: LossReport, *, exact: bool = False) -> Request:
+    """The request in `wire`. Raises `Rejected` that names the field which is wrong.
+
+    `exact`: long integers were decoded as they are; otherwise raises `InexactNumber` for one in arguments.
+    """
     if not wire.keys() <= REQUEST_FIELDS:
         report_unknown(wire, REQUEST_FIELDS, (), losses)
     model = need_text(wire, "model", ())
-    instructions, turns = read_messages(wire, losses)
+    instructions, turns = read_messages(wire, losses, exact=exact)
     _refuse_audio(wire, losses)
     _report_moderation(wire, losses)
     return Request(

@@ -164,7 +164,7 @@ class StreamReader:
         if is_object(legacy):
             self._calls.take({"index": 0, "function": legacy}, self._id)
         if delta.get("images"):
-            self._losses.approx(Rule.IMAGE_GENERATION, (*_MESSAGE, "images"))
+            self._losses.drop(Rule.IMAGE_GENERATION, (*_MESSAGE, "images"))
 
     def _reasoning(self, delta: Wire) -> None:
         details = delta.get("reasoning_details")
@@ -219,9 +219,9 @@ class StreamReader:
                 if declined:
                     self._prose.decline(declined)
             case "reference":
-                self._losses.approx(Rule.CITATIONS, (*_MESSAGE, "content"))
+                self._losses.drop(Rule.CITATIONS, (*_MESSAGE, "content"))
             case _:
-                self._losses.approx(Rule.UNKNOWN_FIELD, (*_MESSAGE, "content"))
+                self._losses.drop(Rule.UNKNOWN_FIELD, (*_MESSAGE, "content"))
 
     def _finish(self, reason: str, choice: Wire) -> None:
         """Remember the first finish reason; some are failures."""

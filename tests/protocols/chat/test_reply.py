@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Citation, HostedCall, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply, ReplyContext
@@ -126,6 +126,16 @@ def test_an_answer_without_words() -> None:
 )
 def test_an_error_in_a_200(wire: Wire, error: Error) -> None:
     assert refusal(wire) == error
+
+
+def test_a_long_number_in_an_object_of_arguments_must_be_decoded_exactly() -> None:
+    call = {"id": "c", "function": {"name": "f", "arguments": {"n": 10**30}}}
+    rounded = {"id": "c", "function": {"name": "f", "arguments": {"n": 1e30}}}
+    with pytest.raises(InexactNumber):
+        read({"choices": [{"message": {"tool_calls": [rounded]}}]})
+    exact = {"choices": [{"message": {"tool_calls": [call]}}]}
+    reply = read_reply(exact, Spelling(), Dialect(), LossReport(), exact=True)
+    assert reply.parts == [Call("c", "f", '{"n":1000000000000000000000000000000}')]
 
 
 def test_the_whole_answer() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.parts import (
     Audio,
@@ -138,6 +138,16 @@ def test_an_assistant_message_with_everything() -> None:
         Call("c2", "g", "free", kind="custom", at=(*at, "tool_calls", 1, "custom")),
         Call("c3", "h", input={"b": 2}, at=(*at, "tool_calls", 2, "function")),
         Call("c4", "h", at=(*at, "tool_calls", 3, "function")),
+    ]
+
+
+def test_a_long_number_in_an_object_of_arguments_must_be_decoded_exactly() -> None:
+    call = {"id": "c", "function": {"name": "f", "arguments": {"n": 2.0**80}}}
+    wire: Wire = {"model": "m", "messages": [HELLO, {"role": "assistant", "tool_calls": [call]}]}
+    with pytest.raises(InexactNumber):
+        read_request(wire, LossReport())
+    assert read_request(wire, LossReport(), exact=True).turns[1].parts == [
+        Call("c", "f", input={"n": 2.0**80}, at=("messages", 1, "tool_calls", 0, "function"))
     ]
 
 

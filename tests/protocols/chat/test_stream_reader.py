@@ -221,8 +221,8 @@ def test_content_as_a_list() -> None:
         Delta(1, " there"),
     ]
     assert losses.losses == [
-        Loss(Rule.CITATIONS, "approx", "choices[0].message.content"),
-        Loss(Rule.UNKNOWN_FIELD, "approx", "choices[0].message.content"),
+        Loss(Rule.CITATIONS, "drop", "choices[0].message.content"),
+        Loss(Rule.UNKNOWN_FIELD, "drop", "choices[0].message.content"),
     ]
 
 
@@ -571,4 +571,4 @@ def test_an_event_named_error_is_one() -> None:
 def test_images_in_an_answer_are_recorded() -> None:
     losses = LossReport()
     events(chunk({"content": "Look", "images": [{"type": "image_url"}]}), chunk(finish="stop"), losses=losses)
-    assert losses.losses == [Loss(Rule.IMAGE_GENERATION, "approx", "choices[0].message.images")]
+    assert losses.losses == [Loss(Rule.IMAGE_GENERATION, "drop", "choices[0].message.images")]
