@@ -45,6 +45,7 @@ ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
 }
 
 _VERSION = "/v1"
+_AT_ONCE = 64 * 1024  # bytes of a reply that are left to the system to send
 _TABLE = {
     (method, prefix + path): endpoint for (method, path), endpoint in ENDPOINTS.items() for prefix in ("", _VERSION)
 }
@@ -68,7 +69,10 @@ class App:
         exchange = Exchange(gateway, request, endpoint.client or speaks(request), _route_name(endpoint, path))
         gateway.open.add(exchange)
         try:
-            return await endpoint.handle(exchange)
+            response = await endpoint.handle(exchange)
+            if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
+                await _write_watched(exchange, response)
+            return response
         except Rejected as rejected:
             return _refuse(exchange, rejected.error)
         except asyncio.CancelledError:
@@ -83,6 +87,13 @@ class App:
             exchange.watch.stop()
             gateway.open.discard(exchange)
             gateway.access.record(exchange.record())
+
+
+async def _write_watched(exchange: Exchange, response: Response) -> None:
+    """Write a reply that does not fit into the socket's buffers: its client may be one that does not read."""
+    exchange.watch.wait(exchange.gateway.client_write_limit)
+    await response.prepare(exchange.request)
+    await response.write_eof()
 
 
 def _refuse(exchange: Exchange, error: Error) -> StreamResponse:

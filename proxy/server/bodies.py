@@ -3,7 +3,7 @@
 The content type is not looked at: a body that is JSON is taken as such, whatever its sender calls it.
 """
 
-from aiohttp.web import RequestPayloadError
+from aiohttp.web import BaseRequest, RequestPayloadError
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.exchange import Exchange
@@ -16,14 +16,20 @@ async def read_body(exchange: Exchange) -> bytes:
     request = exchange.request
     if (request.content_length or 0) > limit:
         raise too_large(limit)
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the reply has not begun
+    if "Expect" in request.headers:
+        await invite(request)
     body = await _read(exchange, limit)
     exchange.bytes_in = len(body)
     if encoding := request.headers.get("Content-Encoding"):
         return _decode(encoding, body, limit)
     return body
+
+
+async def invite(request: BaseRequest) -> None:
+    """Tell a client that waits for it to send its body."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the reply has not begun
 
 
 async def _read(exchange: Exchange, limit: int) -> bytes:

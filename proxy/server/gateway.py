@@ -43,13 +43,14 @@ class Gateway:
             name: Served(Backend(upstream), limits_of(upstream.timeouts))
             for name, upstream in settings.upstreams.items()
         }
-        self.body_limit: Limit = body_limit(settings.timeouts)
+        self.body_limit = body_limit(settings.timeouts)
+        self.client_write_limit = Limit(settings.timeouts.client_write, None)
         self.pool = Pool()
         self.open: set[Exchange] = set()
         self._targets: dict[tuple[str, str], Target] = {}
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
-        self.ready = False
+        self.failed_checks = ["started"]
         self.draining = False
 
     def route(self, model: str) -> ModelRoute:

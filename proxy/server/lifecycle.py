@@ -23,6 +23,7 @@ from proxy.server.app import App, Server
 from proxy.server.demo import start_demo
 from proxy.server.gateway import Gateway
 from proxy.server.probes import Admin
+from proxy.server.self_test import failed_translations
 from proxy.settings import Address, Settings
 from proxy.telemetry.logs import AccessLog, configure_messages, write_stdout
 from proxy.upstream.dialects import UnknownDialect
@@ -74,9 +75,9 @@ async def serve(settings: Settings, *, demo: bool = False) -> int:
         except OSError as error:
             _say(f"dragoman: can't listen: {error.strerror or error}")
             return _UNUSABLE
+        gateway.failed_checks = failed_translations()
         _settle_memory()
         ending.watch_signals()
-        gateway.ready = True
         _announce(settings, clients, admin)
         await ending.carry_out(clients)
     return _OK

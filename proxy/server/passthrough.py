@@ -13,7 +13,7 @@ from yarl import URL
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
 from proxy.server.answers import Passed, refuse_errors
-from proxy.server.bodies import read_body, too_large
+from proxy.server.bodies import invite, read_body, too_large
 from proxy.server.exchange import JSON, Exchange
 from proxy.server.gateway import Served
 from proxy.upstream.dialects import Protocol
@@ -105,6 +105,7 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes
     if request.content_type.startswith("multipart/") or request.headers.get("Content-Encoding"):
         if (request.content_length or 0) > exchange.gateway.settings.max_body:
             raise too_large(exchange.gateway.settings.max_body)
+        await invite(request)
         return _Upload(exchange), _first(exchange, owners)
     raw = await read_body(exchange)
     try:

@@ -24,8 +24,7 @@ def _healthz(_gateway: Gateway, _request: BaseRequest) -> StreamResponse:
 
 
 def _readyz(gateway: Gateway, _request: BaseRequest) -> StreamResponse:
-    checks = {"started": gateway.ready, "not_draining": not gateway.draining}
-    failed = [name for name, passed in checks.items() if not passed]
+    failed = [*gateway.failed_checks, "draining"] if gateway.draining else gateway.failed_checks
     if failed:
         return _answer(503, {"status": "not ready", "failed": failed})
     return _answer(200, {"status": "ready"})

@@ -126,7 +126,8 @@ class Watch:
         if self.error is None or self._task is None or self._task.uncancel() > 0:
             return None
         self._deadline = self._total_at = self._beat_at = self._rings_at = inf
-        return self.error
+        error, self.error = self.error, None
+        return error
 
     def stop(self) -> None:
         """Watch no longer."""

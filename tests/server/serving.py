@@ -251,7 +251,7 @@ async def serving(
     )
     access = Records()
     gateway = Gateway(settings, access)
-    gateway.ready = True
+    gateway.failed_checks = []
     runner = web.ServerRunner(Server(gateway, App(gateway)), shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

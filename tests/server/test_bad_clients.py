@@ -112,8 +112,8 @@ async def test_a_compressed_request_is_read(encode: tuple[str, object]) -> None:
         ("zstd", b"(\xb5/\xfd", 400, "request_body_encoding_unsupported"),
         ("br", b"\x0b", 400, "request_body_encoding_unsupported"),
         ("gzip", b"plain", 400, "request_body_encoding_invalid"),
-        ("gzip", gzip.compress(b"{}")[:-4], 400, "request_body_encoding_invalid"),
-        ("gzip", gzip.compress(bytes(100_000)), 413, "request_body_too_large_after_decoding"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-4], 400, "request_body_encoding_invalid"),
+        ("gzip", gzip.compress(bytes(100_000), mtime=0), 413, "request_body_too_large_after_decoding"),
     ],
 )
 async def test_one_that_can_t_be_is_refused_with_the_vendors_code(

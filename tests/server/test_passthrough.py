@@ -55,6 +55,16 @@ async def test_a_form_with_a_file_is_streamed_on() -> None:
     assert len(asked.body) > 300_000
 
 
+async def test_a_client_may_ask_whether_to_send_its_form() -> None:
+    form = aiohttp.FormData()
+    form.add_field("file", b"RIFF", filename="speech.wav", content_type="audio/wav")
+    async with before("chat", reply(200, "{}")) as (proxy, backend):
+        url = proxy.url + "/v1/files"
+        async with proxy.session.post(url, data=form, expect100=True) as response:
+            assert response.status == 200
+    assert b"RIFF" in backend.asked[0].body
+
+
 async def test_a_form_that_does_not_tell_its_size_is_stopped_at_the_limit() -> None:
     async def endless() -> AsyncIterator[bytes]:
         while True:

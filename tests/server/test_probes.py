@@ -6,8 +6,12 @@ import pytest
 from aiohttp import web
 
 from proxy import __version__
+from proxy.canonical.errors import Error, ErrorClass, Rejected
+from proxy.canonical.target import Target
 from proxy.server.app import Server
 from proxy.server.probes import Admin
+from proxy.server.self_test import failed_translations
+from proxy.translation.pair import Peek
 from tests.server.serving import before
 
 
@@ -33,11 +37,11 @@ async def test_whoever_asks_whether_we_are_there_is_told(
 
 async def test_one_that_is_not_ready_says_why() -> None:
     async with before("chat", []) as (proxy, _):
-        proxy.gateway.ready = False
+        proxy.gateway.failed_checks = ["chat>messages"]
         proxy.gateway.draining = True
         status, _, body = await proxy.ask("GET", "/readyz")
         healthy, _, _ = await proxy.ask("GET", "/healthz")
-    assert (status, json.loads(body)) == (503, {"status": "not ready", "failed": ["started", "not_draining"]})
+    assert (status, json.loads(body)) == (503, {"status": "not ready", "failed": ["chat>messages", "draining"]})
     assert healthy == 200
 
 
@@ -67,3 +71,16 @@ async def test_the_admin_listener_has_these_and_no_others(
         await runner.cleanup()
     assert seen == (status, wire)
     assert len(drained) == (1 if (method, path) == ("POST", "/admin/drain") else 0)
+
+
+def test_every_client_can_be_translated_to_every_backend() -> None:
+    assert failed_translations() == []
+
+
+def test_a_translation_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(seen: Peek, target: Target, _options: object) -> None:
+        if (seen.client, target.protocol) == ("chat", "messages"):
+            raise Rejected(Error(ErrorClass.INVALID, "broken"))
+
+    monkeypatch.setattr("proxy.translation.pair.prepare", refuse)
+    assert failed_translations() == ["chat>messages"]

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from proxy.settings import ProtocolName, Timeouts
-from tests.server.serving import EVENTS, PATHS, REQUESTS, before, begins, says_hello, serving, upstream
-from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, stream
+from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, begins, says_hello, serving, upstream
+from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("chat", "responses", "messages")
 PAIRS = [(client, backend) for client in (*PROTOCOLS, "completions") for backend in PROTOCOLS]
@@ -180,13 +180,15 @@ async def test_a_client_that_leaves_ends_the_backends_work(stream: bool) -> None
     assert (record["outcome"], record["status"]) == ("client_left", 200 if record["bytes_out"] else 499)
 
 
-async def test_a_client_that_does_not_read_is_as_good_as_gone() -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_does_not_read_is_as_good_as_gone(stream: bool) -> None:
     flood = chunk("data: " + json.dumps({"choices": [{"index": 0, "delta": {"content": "x" * 60_000}}]}) + "\n\n")
-    script = [*begins("chat"), *[flood] * 400, HOLD]
+    whole = json.dumps({**REPLIES["chat"], "flood": "x" * 30_000_000})
+    script = [*begins("chat"), *[flood] * 400, HOLD] if stream else [reply(200, whole)]
     async with before("chat", script, timeouts=Timeouts(client_write=0.1)) as (proxy, _):
         port = int(proxy.url.rsplit(":", 1)[1])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-        body = json.dumps(streamed("chat")).encode()
+        body = json.dumps({**REQUESTS["chat"], "stream": stream}).encode()
         lines = f"POST {PATHS['chat']} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(lines.encode() + body)
         await reader.readline()
