@@ -138,6 +138,7 @@ def test_every_budget_and_every_rung_has_an_effort() -> None:
         ("claude-sonnet-4-5", Sampling(1.4), Sampling(), ["temp-clamp;approx"]),
         ("claude-sonnet-4-5", Sampling(0.5, 0.9), Sampling(0.5), ["top-p;approx"]),
         ("claude-opus-5", Sampling(0.5), Sampling(), ["sampling;drop"]),
+        ("claude-opus-5", Sampling(0, top_k=5), Sampling(), ["sampling;drop", "sampling;drop"]),
         ("claude-opus-5", Sampling(1, 1), Sampling(), []),
         ("claude-3-5-haiku", Sampling(seed=3, n=1, logprobs=False), Sampling(), ["seed;drop"]),
         ("claude-3-5-haiku", Sampling(logit_bias={"5": 3}), Sampling(), ["logit-bias;drop"]),
@@ -146,6 +147,31 @@ def test_every_budget_and_every_rung_has_an_effort() -> None:
 def test_sampling_toward_claude(model: str, sampling: Sampling, left: Sampling, losses: list[str]) -> None:
     request, found = fitted(chat(sampling=sampling), target("messages", model))
     assert (request.sampling, found) == (left, losses)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "left", "effort", "losses"),
+    [
+        # The default of gpt-5.4 is not to reason, but it takes a temperature only where the request says so.
+        ("gpt-5.4", None, Sampling(0.0), "none", []),
+        ("gpt-5.4", "low", Sampling(), "low", ["sampling;drop"]),
+        ("gpt-5.5", None, Sampling(), None, ["sampling;drop"]),
+        ("gpt-5.5", "none", Sampling(0.0), "none", []),
+        ("o3", None, Sampling(), None, ["sampling;drop"]),
+        ("gpt-4.1", None, Sampling(0.0), None, []),
+    ],
+)
+def test_a_temperature_toward_openai(
+    model: str, given: Effort | None, left: Sampling, effort: Effort | None, losses: list[str]
+) -> None:
+    asked = chat(sampling=Sampling(0.0), reasoning=ReasoningPolicy(effort=given))
+    request, found = fitted(asked, target("responses", model))
+    assert (request.sampling, request.reasoning.effort, found) == (left, effort, losses)
+
+
+def test_the_effort_is_left_alone_where_no_sampling_is_asked_for() -> None:
+    request, losses = fitted(chat(sampling=Sampling(1, presence_penalty=0)), target("chat", "gpt-5.4"))
+    assert (request.reasoning.effort, losses) == (None, [])
 
 
 @pytest.mark.parametrize("sampling", [Sampling(n=2), Sampling(logit_bias={"7": -100})])

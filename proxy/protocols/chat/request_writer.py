@@ -33,6 +33,7 @@ _SAMPLING: tuple[tuple[str, Rule], ...] = (
 )
 
 # mapping.md 11.3. What Messages calls `auto` is the default here.
+END_USER_LENGTH = 64  # characters of `safety_identifier` (chat_completions.md 4)
 _TIERS_OF_MESSAGES = {"standard_only": "default"}
 _TIERS_OF_OTHERS = {"ultrafast": "fast"}
 
@@ -202,11 +203,12 @@ def _write_cache(request: Request, sender: _Sender) -> None:
 def _write_identity(request: Request, sender: _Sender) -> None:
     identity = request.identity
     if identity.end_user is not None:
-        # The ids of Messages clients are long and tell the account: only their hash leaves (mapping.md 11.1).
         user = identity.end_user
-        if request.origin == "messages":
-            user = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
         name = "safety_identifier" if sender.takes("safety_identifier") else "user"
+        # The ids of Messages clients are long and tell the account: only their hash leaves (mapping.md 11.1). A long
+        # `user` of another client has to fit too.
+        if request.origin == "messages" or (name == "safety_identifier" and len(user) > END_USER_LENGTH):
+            user = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
         rule = Rule.SAFETY_IDENTIFIER if identity.end_user_at[-1:] == ("safety_identifier",) else Rule.USER
         sender.send(name, user, rule, identity.end_user_at)
     if identity.metadata:

@@ -17,6 +17,7 @@ from proxy.protocols.responses.tool_writer import write_tool, write_tool_choice
 MIN_OUTPUT = 16  # tokens; the API refuses less (responses.md 3)
 
 # `service_tier` of Messages in the terms of Responses; `auto` is what absent means on both sides (mapping.md 11.3).
+END_USER_LENGTH = 64  # characters of `safety_identifier` (responses.md 3)
 TIER_OF_MESSAGES = {"standard_only": "default"}
 
 
@@ -153,10 +154,12 @@ def _write_identity(body: Wire, request: Request) -> None:
     if identity.metadata:
         body["metadata"] = identity.metadata
     if identity.end_user is not None:
-        # The ids of Messages clients are long and tell the account: only their hash leaves (mapping.md 11.1).
-        hashed = request.origin == "messages"
-        end_user = hashlib.sha256(identity.end_user.encode("utf-8", "replace")).hexdigest()
-        body["safety_identifier"] = end_user if hashed else identity.end_user
+        # The ids of Messages clients are long and tell the account: only their hash leaves (mapping.md 11.1). A long
+        # `user` of another client has to fit too.
+        user = identity.end_user
+        if request.origin == "messages" or len(user) > END_USER_LENGTH:
+            user = hashlib.sha256(user.encode("utf-8", "replace")).hexdigest()
+        body["safety_identifier"] = user
 
 
 def _write_service(body: Wire, request: Request, losses: LossReport) -> None:

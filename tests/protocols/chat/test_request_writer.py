@@ -597,6 +597,12 @@ def test_the_user_of_a_messages_client_leaves_only_as_a_hash() -> None:
     assert body["safety_identifier"] == hashlib.sha256(b"user_1").hexdigest()
 
 
+def test_a_long_user_leaves_as_a_hash_where_it_would_not_fit() -> None:
+    long = asked("responses", identity=Identity("u" * 65, ("user",)))
+    assert write(long, OPENAI)[0]["safety_identifier"] == hashlib.sha256(b"u" * 65).hexdigest()
+    assert write(long, replace(GENERIC, fields=frozenset({"user"})))[0]["user"] == "u" * 65
+
+
 @pytest.mark.parametrize(
     ("origin", "service", "tier", "lost"),
     [

@@ -1,5 +1,7 @@
 """What a Responses backend is asked."""
 
+import hashlib
+
 import pytest
 
 from proxy.canonical.errors import Error, Rejected
@@ -141,6 +143,11 @@ def test_settings_of_a_messages_client() -> None:
         Loss(Rule.CACHE_CONTROL, "drop", "cache_control"),
         Loss(Rule.SPEED, "drop", "speed"),
     ]
+
+
+def test_a_long_user_of_another_client_is_hashed_too() -> None:
+    body, losses = write(Request("chat", "m", identity=Identity("u" * 65)))
+    assert (body["safety_identifier"], losses) == (hashlib.sha256(b"u" * 65).hexdigest(), [])
 
 
 def test_top_level_instructions_stay_and_messages_keep_their_roles() -> None:
