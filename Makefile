@@ -23,7 +23,7 @@ run: $(VENV)/.run
 	$(BIN)/dragoman serve $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest tests --ignore=tests/e2e $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests --ignore=tests/e2e/node $(PYTEST_ARGS)
 
 # The checks don't depend on each other; -k shows the mistakes of all, not only of the first that fails.
 check: $(VENV)/.dev

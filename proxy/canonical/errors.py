@@ -36,7 +36,6 @@ class ErrorClass(StrEnum):
 class Reason(StrEnum):
     """Why the proxy itself refused or failed; shown in `dragoman-reason` (operations.md 1)."""
 
-    AUTH_MISSING = "auth_missing"
     MODEL_DENIED = "model_denied"
     BODY_TOO_LARGE = "body_too_large"
     LOSS_REFUSED = "loss_refused"

@@ -10,7 +10,6 @@ from typing import NoReturn
 
 import orjson
 
-_LONG_INTEGER = re.compile(r"\d{19}")
 _ROUNDED = re.compile(rb"\d[eE]\+?\d")
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -67,11 +66,6 @@ def well_formed(text: str) -> str:
     if _HALF_SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def has_long_integer(text: str) -> bool:
-    """Whether decoding could round a number: a run of 19 or more digits."""
-    return _LONG_INTEGER.search(text) is not None
 
 
 def may_be_rounded(dumped: bytes) -> bool:

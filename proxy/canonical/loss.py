@@ -79,7 +79,6 @@ class Rule(StrEnum):
     # The client's own field names.
     ACCESS_PROGRAMS = "access-programs"
     ALLOWED_CALLERS = "allowed-callers"
-    ANTHROPIC_BETA = "anthropic-beta"
     AUDIO = "audio"
     BACKGROUND = "background"
     BACKGROUND_OPTIONS = "background-options"
@@ -121,7 +120,6 @@ class Rule(StrEnum):
     MODERATION = "moderation"
     NAMESPACE = "namespace"
     OUTPUT_CONFIG = "output-config"
-    OUTPUT_FORMAT = "output-format"
     OUTPUT_SCHEMA = "output-schema"
     PARALLEL_TOOL_CALLS = "parallel-tool-calls"
     PREDICTION = "prediction"
@@ -132,7 +130,6 @@ class Rule(StrEnum):
     PROMPT_CACHE_BREAKPOINT = "prompt-cache-breakpoint"
     PROMPT_CACHE_KEY = "prompt-cache-key"
     PROMPT_CACHE_OPTIONS = "prompt-cache-options"
-    PROMPT_CACHE_RETENTION = "prompt-cache-retention"
     REASONING = "reasoning"
     REFUSAL = "refusal"
     REPETITION_PENALTY = "repetition-penalty"
@@ -143,7 +140,6 @@ class Rule(StrEnum):
     SPEED = "speed"
     STOP = "stop"
     STOP_SEQUENCES = "stop-sequences"
-    STREAM_OPTIONS = "stream-options"
     SUFFIX = "suffix"
     TASK_BUDGET = "task-budget"
     TEMPERATURE = "temperature"
@@ -154,7 +150,6 @@ class Rule(StrEnum):
     TOOL_CHOICE = "tool-choice"
     TOOL_REFERENCE = "tool-reference"
     TOOL_SEARCH = "tool-search"
-    TOOLSET_NAME = "toolset-name"
     TOP_K = "top-k"
     TOP_LOGPROBS = "top-logprobs"
     TOP_P = "top-p"
@@ -163,7 +158,6 @@ class Rule(StrEnum):
     USER_PROFILE = "user-profile"
     VERBOSITY = "verbosity"
     VIDEO_URL = "video-url"
-    WEB_SEARCH_OPTIONS = "web-search-options"
 
 
 @dataclass(slots=True)

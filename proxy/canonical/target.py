@@ -18,11 +18,10 @@ class ModelProfile:
 
     `max_output`: tokens, None when unknown. `efforts`: levels it takes, low to high, empty when none.
     `thinking`: values of M `thinking.type` beside `disabled`; `thinking_default`: it thinks unasked; `thinking_off`:
-    thinking can be switched off. `sampling`: takes temperature and
-    top_p; `sampling_xor`: only one of the two; `sampling_without_effort`: only with effort `none`. `forced`: takes a
-    forced tool choice; `forced_thinking`: also while it thinks by budget. `mid_system`: honours `role: system` between
-    messages. `prefill`: continues a final assistant turn. `structured`: knows
-    native structured output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
+    thinking can be switched off. `sampling`: takes temperature and top_p; `sampling_xor`: only one of the two;
+    `sampling_without_effort`: only with effort `none`. `forced`: takes a forced tool choice. `mid_system`: honours
+    `role: system` between messages. `prefill`: continues a final assistant turn. `structured`: knows native structured
+    output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
     `functions_with_reasoning`: takes function tools while it reasons, on Chat.
     """
 
@@ -36,7 +35,6 @@ class ModelProfile:
     sampling_xor: bool = False
     sampling_without_effort: bool = False
     forced: bool = True
-    forced_thinking: bool = True
     mid_system: bool = False
     prefill: bool = True
     structured: bool = True

@@ -14,8 +14,8 @@ class FunctionTool:
     """A JSON-schema tool that the client runs.
 
     `schema` None: the client gave none. `strict` None: not said (which means false in Chat and
-    Messages); `"try"`: the Responses default, strict when the schema allows it. `stands_for_custom`: the client's tool is
-    a free-text one that the backend lacks.
+    Messages); `"try"`: the Responses default, strict when the schema allows it. `stands_for_custom`: the client's
+    tool is a free-text one that the backend lacks.
     """
 
     name: str

@@ -26,12 +26,6 @@ from proxy.canonical.parts import (
 from proxy.canonical.request import Request
 
 ERROR_MARK = "[tool error] "
-TEXT_TYPES = frozenset({"application/json", "application/xml", "application/x-yaml", "application/javascript"})
-
-
-def is_text_type(media_type: str | None) -> bool:
-    """Whether bytes of this media type are plain text that a model can read as such."""
-    return media_type is not None and (media_type.startswith("text/") or media_type in TEXT_TYPES)
 
 
 def move_assistant_images(request: Request, losses: LossReport) -> None:

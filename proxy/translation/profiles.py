@@ -14,7 +14,7 @@ _LOW_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
 _ALL: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 UNKNOWN = ModelProfile()
-UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False, forced_thinking=True)
+UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False)
 
 _FIVE = ModelProfile(
     "claude-5",
@@ -30,7 +30,6 @@ _BUDGET = ModelProfile(
     max_output=64 * K,
     thinking=("budget",),
     sampling_xor=True,
-    forced_thinking=False,
 )
 _FOUR_SIX = replace(
     _BUDGET,
