@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 from openai import AsyncOpenAI
+from yarl import URL
 
 from proxy.settings import LossPolicy, ProtocolName
 from tests.server.serving import before, route, serving, upstream
@@ -141,8 +142,6 @@ async def test_nothing_else_can_be_reached_that_way(path: str) -> None:
     async with before("chat", reply(200, "{}")) as (proxy, backend):
         port = int(proxy.url.rsplit(":", 1)[1])
         async with aiohttp.ClientSession() as session:
-            from yarl import URL
-
             url = URL(f"http://127.0.0.1:{port}{path}", encoded=True)
             async with session.get(url) as response:
                 status = response.status
