@@ -54,10 +54,12 @@ def text(wire: Wire, name: str, path: Path) -> str | None:
 
 def need_text(wire: Wire, name: str, path: Path) -> str:
     """A string that must be there."""
-    value = text(wire, name, path)
+    value = wire.get(name)
+    if type(value) is str:
+        return value
     if value is None:
         invalid((*path, name), "this field is required.", code="missing_required_parameter")
-    return value
+    _wrong(value, name, path, "a string")
 
 
 def flag(wire: Wire, name: str, path: Path) -> bool | None:
@@ -89,7 +91,7 @@ def number(wire: Wire, name: str, path: Path) -> float | None:
 def mapping(wire: Wire, name: str, path: Path) -> Wire | None:
     """An object."""
     value = wire.get(name)
-    if value is None or is_object(value):
+    if value is None or type(value) is dict:
         return value
     _wrong(value, name, path, "an object")
 
@@ -117,7 +119,7 @@ def texts(wire: Wire, name: str, path: Path) -> list[str] | None:
 
 def as_object(value: object, path: Path) -> Wire:
     """`value`, which must be an object."""
-    if is_object(value):
+    if type(value) is dict:
         return value
     invalid(path, f"expected an object, got {kind(value)}.")
 

@@ -6,7 +6,7 @@ from the position in the conversation (mapping.md 3.2, step 5), for call and res
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NoReturn
 
 from proxy.canonical import jsontext
 from proxy.canonical.errors import InexactNumber
@@ -24,7 +24,7 @@ from proxy.canonical.parts import (
     Turn,
 )
 from proxy.canonical.request import Instruction
-from proxy.protocols.chat.part_reader import read_content, read_texts
+from proxy.protocols.chat.part_reader import read_parts, texts_of
 from proxy.protocols.fields import (
     Wire,
     array,
@@ -42,21 +42,15 @@ from proxy.protocols.fields import (
 _NAMES_OF_ROLES = "'system', 'developer', 'user', 'assistant', 'tool', 'function'"
 _CALL_TYPES = frozenset({"function", "custom"})
 
+_PLAIN = 2  # fields of a message without a name: role and content
 _PLAIN_FIELDS = frozenset({"role", "content", "name"})
 _TOOL_FIELDS = frozenset({"role", "content", "name", "tool_call_id"})
 _CALL_FIELDS = frozenset({"id", "type", "index", "function", "custom", "extra_content"})
 # `annotations` come back from clients that send a whole answer: the text they mark is there, and a citation alone is
 # of no use to a backend (mapping.md 4.7).
-_ASSISTANT_FIELDS = _PLAIN_FIELDS | {
-    "refusal",
-    "tool_calls",
-    "function_call",
-    "audio",
-    "annotations",
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-}
+_REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
+_USUAL_FIELDS = _REASONING_FIELDS | {"role", "content", "tool_calls", "function_call", "annotations"}
+_ASSISTANT_FIELDS = _USUAL_FIELDS | {"refusal", "audio", "name"}
 
 
 @dataclass(slots=True)
@@ -92,11 +86,17 @@ def read_messages(wire: Wire, losses: LossReport, *, exact: bool) -> tuple[list[
     for index, item in enumerate(messages):
         at: Path = ("messages", index)
         message = as_object(item, at)
-        role = need_text(message, "role", at)
-        if role not in READ:
-            invalid((*at, "role"), f"'{role}' is not one of {_NAMES_OF_ROLES}.", code="invalid_value")
-        READ[role](conversation, message, at)
+        role = message.get("role")
+        read = READ.get(role) if type(role) is str else None
+        if read is None:
+            _reject_role(message, at)
+        read(conversation, message, at)
     return conversation.instructions, conversation.turns
+
+
+def _reject_role(message: Wire, path: Path) -> NoReturn:
+    role = need_text(message, "role", path)
+    invalid((*path, "role"), f"'{role}' is not one of {_NAMES_OF_ROLES}.", code="invalid_value")
 
 
 def _read_system(conversation: _Conversation, message: Wire, path: Path) -> None:
@@ -110,45 +110,60 @@ def _read_developer(conversation: _Conversation, message: Wire, path: Path) -> N
 def _read_instruction(
     conversation: _Conversation, message: Wire, role: Literal["system", "developer"], path: Path
 ) -> None:
-    _report(message, _PLAIN_FIELDS, path, conversation.losses)
-    texts = read_texts(_required_content(message, path), (*path, "content"), conversation.losses)
-    _read_name(message, path, conversation.losses)
+    name = _read_name(message, path, conversation.losses) if len(message) > _PLAIN else None
+    texts = texts_of(_read_content(message, path, conversation.losses), (*path, "content"))
     if conversation.turns:
-        conversation.turns.append(Turn(role, list(texts), at=path))
+        conversation.turns.append(Turn(role, list(texts), name=name, at=path))
     else:
         conversation.instructions.append(Instruction(texts, role, at=path))
 
 
 def _read_user(conversation: _Conversation, message: Wire, path: Path) -> None:
-    _report(message, _PLAIN_FIELDS, path, conversation.losses)
-    parts = read_content(_required_content(message, path), (*path, "content"), conversation.losses)
-    name = _read_name(message, path, conversation.losses)
+    name = _read_name(message, path, conversation.losses) if len(message) > _PLAIN else None
+    parts = _read_content(message, path, conversation.losses)
     conversation.turns.append(Turn("user", parts, name=name, at=path))
 
 
 def _read_assistant(conversation: _Conversation, message: Wire, path: Path) -> None:
-    _report(message, _ASSISTANT_FIELDS, path, conversation.losses)
-    parts = _read_reasoning(message, path)
-    content = message.get("content")
-    if content is not None and content != "":
-        parts += read_content(content, (*path, "content"), conversation.losses)
-    refusal = text(message, "refusal", path)
-    if refusal:
-        parts.append(Refusal(refusal))
-    parts += _read_audio(message, path)
-    parts += _read_calls(conversation, message, path)
-    name = _read_name(message, path, conversation.losses)
+    parts: list[Part] = []
+    if not _REASONING_FIELDS.isdisjoint(message):
+        parts += _read_reasoning(message, path)
+    if message.get("content") not in (None, ""):
+        parts += _read_content(message, path, conversation.losses)
+    name = None
+    if not message.keys() <= _USUAL_FIELDS:
+        name = _read_rarities(message, parts, path, conversation.losses)
+    if "tool_calls" in message:
+        _read_calls(conversation, message, parts, path)
+    if "function_call" in message:
+        _read_function_call(conversation, message, parts, path)
     conversation.turns.append(Turn("assistant", parts, name=name, at=path))
 
 
+def _read_rarities(message: Wire, parts: list[Part], path: Path, losses: LossReport) -> str | None:
+    """A refusal, an earlier spoken answer, fields that nobody knows; and the name."""
+    if not message.keys() <= _ASSISTANT_FIELDS:
+        report_unknown(message, _ASSISTANT_FIELDS, path, losses)
+    refusal = text(message, "refusal", path)
+    if refusal:
+        parts.append(Refusal(refusal))
+    audio = mapping(message, "audio", path)
+    if audio is not None:
+        at = (*path, "audio")
+        transcript = text(audio, "transcript", at)
+        parts.append(Audio("", "", id=need_text(audio, "id", at), transcript=transcript, at=at))
+    return _note_name(message, path, losses)
+
+
 def _read_tool(conversation: _Conversation, message: Wire, path: Path) -> None:
-    _report(message, _TOOL_FIELDS, path, conversation.losses)
+    if not message.keys() <= _TOOL_FIELDS:
+        report_unknown(message, _TOOL_FIELDS, path, conversation.losses)
     call_id = text(message, "tool_call_id", path) or ""
     result = Result(
         call_id,
         _read_result(message, path, conversation.losses),
         kind="custom" if call_id in conversation.custom else "function",
-        name=text(message, "name", path),
+        name=text(message, "name", path) if "name" in message else None,
         at=path,
     )
     conversation.turns.append(Turn("user", [result], at=path))
@@ -156,7 +171,8 @@ def _read_tool(conversation: _Conversation, message: Wire, path: Path) -> None:
 
 def _read_function(conversation: _Conversation, message: Wire, path: Path) -> None:
     """The deprecated role: the result names its function, not its call."""
-    _report(message, _PLAIN_FIELDS, path, conversation.losses)
+    if not message.keys() <= _PLAIN_FIELDS:
+        report_unknown(message, _PLAIN_FIELDS, path, conversation.losses)
     name = need_text(message, "name", path)
     parts = _read_result(message, path, conversation.losses)
     result = Result(_last_call(conversation, name), parts, name=name, at=path)
@@ -173,12 +189,14 @@ READ: dict[str, Read] = {
 }
 
 
-def _report(message: Wire, known: frozenset[str], path: Path, losses: LossReport) -> None:
-    if not message.keys() <= known:
-        report_unknown(message, known, path, losses)
-
-
 def _read_name(message: Wire, path: Path, losses: LossReport) -> str | None:
+    """The name in a message that has more than a role and content."""
+    if not message.keys() <= _PLAIN_FIELDS:
+        report_unknown(message, _PLAIN_FIELDS, path, losses)
+    return _note_name(message, path, losses)
+
+
+def _note_name(message: Wire, path: Path, losses: LossReport) -> str | None:
     """The participant's name, which no other protocol has."""
     name = text(message, "name", path)
     if name is not None:
@@ -186,23 +204,24 @@ def _read_name(message: Wire, path: Path, losses: LossReport) -> str | None:
     return name
 
 
-def _required_content(message: Wire, path: Path) -> object:
+def _read_content(message: Wire, path: Path, losses: LossReport) -> list[Part]:
     content = message.get("content")
+    if type(content) is str:
+        return [Text(content)]
     if content is None:
         invalid((*path, "content"), "this field is required.", code="missing_required_parameter")
-    return content
+    return read_parts(content, (*path, "content"), losses)
 
 
 def _read_result(message: Wire, path: Path, losses: LossReport) -> list[Part]:
     """A tool's answer. Some clients send an object where text is wanted (mapping.md 4.5)."""
     content = message.get("content")
-    at = (*path, "content")
     if content is None:
         return []
     if is_object(content):
-        losses.approx(Rule.CONTENT, at)
+        losses.approx(Rule.CONTENT, (*path, "content"))
         return [Text(jsontext.dumps(content).decode())]
-    return read_content(content, at, losses)
+    return _read_content(message, path, losses)
 
 
 def _read_reasoning(message: Wire, path: Path) -> list[Part]:
@@ -234,47 +253,52 @@ def _read_reasoning(message: Wire, path: Path) -> list[Part]:
     return parts
 
 
-def _read_audio(message: Wire, path: Path) -> list[Part]:
-    """An earlier spoken answer, by its id."""
-    audio = mapping(message, "audio", path)
-    if audio is None:
-        return []
-    at = (*path, "audio")
-    return [Audio("", "", id=need_text(audio, "id", at), transcript=text(audio, "transcript", at), at=at)]
-
-
-def _read_calls(conversation: _Conversation, message: Wire, path: Path) -> list[Part]:
-    """`tool_calls`, then the deprecated `function_call`."""
-    calls: list[Part] = []
+def _read_calls(conversation: _Conversation, message: Wire, parts: list[Part], path: Path) -> None:
     for index, item in enumerate(array(message, "tool_calls", path) or ()):
         at = (*path, "tool_calls", index)
         wire = as_object(item, at)
-        type_ = one_of(wire, "type", _CALL_TYPES, at) or ("custom" if "custom" in wire else "function")
-        _report(wire, _CALL_FIELDS, at, conversation.losses)
-        called = as_object(wire.get(type_), (*at, type_))
-        call = _read_call(conversation, called, "custom" if type_ == "custom" else "function", (*at, type_))
+        type_ = wire.get("type")
+        if type_ != "function":
+            type_ = one_of(wire, "type", _CALL_TYPES, at) or ("custom" if "custom" in wire else "function")
+        if not wire.keys() <= _CALL_FIELDS:
+            report_unknown(wire, _CALL_FIELDS, at, conversation.losses)
+        call = _read_call(conversation, wire, "custom" if type_ == "custom" else "function", at)
         call.id = text(wire, "id", at) or ""
-        call.extra = _read_signature(wire, at, conversation.losses)
+        if "extra_content" in wire:
+            call.extra = _read_signature(wire, at, conversation.losses)
         if call.kind == "custom":
             conversation.custom.add(call.id)
-        calls.append(call)
-    legacy = mapping(message, "function_call", path)
-    if legacy is not None:
-        call = _read_call(conversation, legacy, "function", (*path, "function_call"))
-        call.id = f"drgp_{path[-1]}_{len(calls)}"
-        conversation.functions.append((call.name, call.id))
-        calls.append(call)
-    return calls
+        parts.append(call)
 
 
-def _read_call(conversation: _Conversation, wire: Wire, call_kind: CallKind, path: Path) -> Call:
-    """A call without its id. Some servers write arguments as an object, and their clients send it back."""
-    name = need_text(wire, "name", path)
+def _read_function_call(conversation: _Conversation, message: Wire, parts: list[Part], path: Path) -> None:
+    """The deprecated form of a call, which has no id."""
+    if message["function_call"] is None:
+        return
+    call = _read_call(conversation, message, "function", path, "function_call")
+    call.id = f"drgp_{path[-1]}_{sum(isinstance(part, Call) for part in parts)}"
+    conversation.functions.append((call.name, call.id))
+    parts.append(call)
+
+
+def _read_call(
+    conversation: _Conversation, wire: Wire, call_kind: CallKind, path: Path, field_name: str | None = None
+) -> Call:
+    """The call in the field of its kind, without its id.
+
+    Some servers write arguments as an object, and their clients send it back.
+    """
+    field_name = field_name or call_kind
+    path = (*path, field_name)
+    called = as_object(wire.get(field_name), path)
+    name = need_text(called, "name", path)
     if call_kind == "custom":
-        return Call("", name, text(wire, "input", path) or "", kind="custom", at=path)
-    arguments = wire.get("arguments")
-    if arguments is None or type(arguments) is str:
-        return Call("", name, arguments or "", at=path)
+        return Call("", name, text(called, "input", path) or "", kind="custom", at=path)
+    arguments = called.get("arguments")
+    if type(arguments) is str:
+        return Call("", name, arguments, at=path)
+    if arguments is None:
+        return Call("", name, at=path)
     if is_object(arguments):
         if not conversation.exact and jsontext.may_be_rounded(jsontext.dumps(arguments)):
             raise InexactNumber

@@ -63,12 +63,22 @@ def _split_runs(turns: list[Turn]) -> list[list[Turn]]:
 def _current_loop(runs: list[list[Turn]]) -> int:
     """The first run after the last words of the user; text beside a tool's answer does not end a loop."""
     for index in range(len(runs) - 1, -1, -1):
-        run = runs[index]
-        if any(turn.role == "user" for turn in run) and not any(
-            isinstance(part, Result) for turn in run for part in turn.parts
-        ):
+        if _is_words(runs[index]):
             return index + 1
     return 0
+
+
+def _is_words(run: list[Turn]) -> bool:
+    """Whether a run holds words of the user and no tool's answer."""
+    words = False
+    for turn in run:
+        if turn.role == "assistant":
+            return False
+        words = words or turn.role == "user"
+        for part in turn.parts:
+            if type(part) is Result:
+                return False
+    return words
 
 
 def _write_instructions(request: Request, target: Target, parts: PartWriter, losses: LossReport) -> list[Wire]:
@@ -125,6 +135,10 @@ class _UserRun:
         return [self._shaped(message) for message in self._messages]
 
     def _user(self, turn: Turn) -> None:
+        text = _only_text(turn.parts)
+        if text is not None and not self._attachments and turn.name is None:
+            self._messages.append({"role": "user", "content": text})
+            return
         content: list[Wire] = []
         alone = True
         for part in turn.parts:
@@ -163,12 +177,12 @@ class _UserRun:
             return
         tag = tag_of(self._request)
         words = [text_part(tagged(text, tag)) for text in tags]
-        last = self._messages[-1] if self._messages else None
-        content = last["content"] if last is not None and last["role"] == "user" else None
-        if isinstance(content, list):
-            content += words
-        else:
+        if not self._messages or self._messages[-1]["role"] != "user":
             self._messages.append({"role": "user", "content": words})
+            return
+        content = self._messages[-1]["content"]
+        before = content if isinstance(content, list) else [text_part(str(content))] if content else []
+        self._messages[-1]["content"] = before + words
 
     def _shaped(self, message: Wire) -> Wire:
         """One text is a string, which every server takes; so are several where only strings are taken."""
@@ -184,6 +198,9 @@ class _UserRun:
         dialect = self._target.dialect
         if result.cache is not None:
             self._parts.note_mark(result.at)
+        text = _only_text(result.parts)
+        if text:
+            return {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
         content: list[Wire] = []
         attached = 0
         for part in result.parts:
@@ -208,6 +225,14 @@ class _UserRun:
         written = self._parts.part(part, result.at)
         self._attachments += [text_part(label)] + ([written] if written is not None else [])
         return text_part(f"[{kind} {number} of this result follows]")
+
+
+def _only_text(parts: list[Part]) -> str | None:
+    """The text of what is one text and nothing else, as most turns and results are."""
+    if len(parts) != 1:
+        return None
+    part = parts[0]
+    return part.text if type(part) is Text and part.cache is None else None
 
 
 def _joined(turn: Turn) -> str:
@@ -243,9 +268,9 @@ class _AssistantMessage:
             message["content"] = None
         if self._refusal:
             message["refusal"] = self._refusal
-        echo_reasoning(
-            message, self._reasoning, self._target.dialect, self._losses, in_loop=in_loop, calls=bool(self._calls)
-        )
+        dialect = self._target.dialect
+        if self._reasoning or dialect.reasoning_required:
+            echo_reasoning(message, self._reasoning, dialect, self._losses, in_loop=in_loop, calls=bool(self._calls))
         if self._calls:
             message["tool_calls"] = self._calls
         return message

@@ -32,10 +32,8 @@ _FILE_FIELDS = frozenset({"type", "file"}) | _MARKS
 _PDF_IN_BASE64 = "JVBERi"  # `%PDF-`
 
 
-def read_content(value: object, path: Path, losses: LossReport) -> list[Part]:
-    """The parts of a message's `content`, which stands at `path`."""
-    if type(value) is str:
-        return [Text(value)]
+def read_parts(value: object, path: Path, losses: LossReport) -> list[Part]:
+    """The parts of a message's `content` that is no string; it stands at `path`."""
     if type(value) is not list:
         invalid(path, f"expected a string or an array of content parts, got {kind(value)}.")
     parts: list[Part] = []
@@ -52,10 +50,10 @@ def read_content(value: object, path: Path, losses: LossReport) -> list[Part]:
     return parts
 
 
-def read_texts(value: object, path: Path, losses: LossReport) -> list[Text]:
-    """The text parts of a system message's `content`; nothing else may stand there."""
+def texts_of(parts: list[Part], path: Path) -> list[Text]:
+    """The parts of a system message, which may hold nothing but text."""
     texts: list[Text] = []
-    for index, part in enumerate(read_content(value, path, losses)):
+    for index, part in enumerate(parts):
         if not isinstance(part, Text):
             invalid((*path, index), "only text parts are allowed in messages of this role.", code="invalid_value")
         texts.append(part)

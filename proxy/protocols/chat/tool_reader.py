@@ -45,12 +45,15 @@ def read_tools(wire: Wire, losses: LossReport) -> list[Tool]:
 
 
 def _read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool:
-    type_ = one_of(wire, "type", _TOOL_TYPES, path) or ("custom" if "custom" in wire else "function")
+    type_ = wire.get("type")
+    if type_ != "function":
+        type_ = one_of(wire, "type", _TOOL_TYPES, path) or ("custom" if "custom" in wire else "function")
     if not wire.keys() <= _TOOL_FIELDS:
         report_unknown(wire, _TOOL_FIELDS, path, losses)
-    at = (*path, type_)
     if type_ == "custom":
+        at = (*path, "custom")
         return _read_custom(as_object(wire.get("custom"), at), at, losses)
+    at = (*path, "function")
     tool = _read_function(as_object(wire.get("function"), at), at, losses)
     if "cache_control" in wire:
         tool.cache = read_mark(wire, path)
@@ -64,7 +67,7 @@ def _read_function(wire: Wire, path: Path, losses: LossReport) -> FunctionTool:
         need_text(wire, "name", path),
         mapping(wire, "parameters", path),
         description=text(wire, "description", path),
-        strict=flag(wire, "strict", path),
+        strict=flag(wire, "strict", path) if "strict" in wire else None,
         at=path,
     )
 
