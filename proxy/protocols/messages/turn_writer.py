@@ -5,7 +5,6 @@ merged and reordered here and nowhere else. No rule looks at later turns to chan
 last turn must be one that the vendor takes: prompt caches and signed thinking depend on it.
 """
 
-import hmac
 from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -15,12 +14,12 @@ from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire
 from proxy.protocols.messages.block_writer import BlockWriter
+from proxy.protocols.system_tag import tag_of, tagged
 
 START = "(start)"
 EMPTY = "(empty)"
 PREWARM = "(prewarm)"
 CONTINUE = "Continue."
-_TAG_KEY = b"dragoman system tag"
 
 
 @dataclass(slots=True)
@@ -70,8 +69,8 @@ def write_messages(request: Request, target: Target, losses: LossReport) -> list
             messages.append({"role": "system", "content": [_text(text) for text in run.systems]})
             continue
         losses.approx(Rule.MID_SYSTEM, run.at)
-        tag = tag or _tag(request)
-        own += [_text(f'<system id="{tag}">\n{text}\n</system>') for text in run.systems]
+        tag = tag or tag_of(request)
+        own += [_text(tagged(text, tag)) for text in run.systems]
         messages.append({"role": "user", "content": own})
     return messages
 
@@ -155,9 +154,3 @@ def _end_for_user(runs: list[_Run], request: Request, target: Target, losses: Lo
     words = end.get("text")
     if end["type"] == "text" and isinstance(words, str):
         last.blocks[-1] = {**end, "text": words.rstrip()}
-
-
-def _tag(request: Request) -> str:
-    """Marks system text inside a user turn: a user can't guess it, and it is the same in every turn."""
-    leading = "\n\n".join(part.text for instruction in request.instructions for part in instruction.parts)
-    return hmac.new(_TAG_KEY, leading.encode(errors="surrogatepass"), "sha256").hexdigest()[:8]

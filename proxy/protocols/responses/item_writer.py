@@ -6,7 +6,6 @@ string, since `output_text` parts belong to messages that have an id and a statu
 
 from typing import assert_never
 
-from proxy.canonical import jsontext
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
@@ -26,6 +25,7 @@ from proxy.canonical.parts import (
 )
 from proxy.canonical.request import Instruction
 from proxy.canonical.target import Target
+from proxy.protocols.arguments import arguments_text
 from proxy.protocols.fields import Wire
 
 MAX_OUTPUT_CHARACTERS = 10 * 1024 * 1024  # of one tool output (responses.md 4.2)
@@ -131,24 +131,6 @@ def _call(call: Call, losses: LossReport) -> Wire:
             losses.refuse(Rule.TYPED_TOOL, call.at, f"'{call.tool or call.name}' is another vendor's tool.")
         case _:
             assert_never(call.kind)
-
-
-def arguments_text(call: Call) -> str:
-    """The arguments as JSON text (mapping.md 4.9): nothing is `{}`, what was encoded twice is decoded once."""
-    if call.input is not None:
-        return jsontext.dumps(call.input).decode()
-    written = call.arguments
-    stripped = written.strip()
-    if stripped in ("", "null"):
-        return "{}"
-    if stripped[0] == '"':
-        try:
-            inner = jsontext.loads(stripped)
-            if type(inner) is str and type(jsontext.loads(inner)) is dict:
-                return inner
-        except jsontext.NotJson:
-            return written
-    return written
 
 
 # --- everyone else's side ---
