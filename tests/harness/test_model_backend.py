@@ -56,7 +56,7 @@ LEGAL: dict[Protocol, Json] = {
             },
             {"role": "tool", "tool_call_id": "call_1", "content": "r"},
         ],
-        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}],
         "tool_choice": "auto",
     },
     "responses": {
@@ -72,7 +72,9 @@ LEGAL: dict[Protocol, Json] = {
             {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "f", "arguments": ARGUMENTS},
             {"type": "function_call_output", "call_id": "call_1", "output": "r"},
         ],
-        "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False}],
+        "tools": [
+            {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": False}
+        ],
     },
     "messages": {
         "model": "m",
@@ -117,7 +119,24 @@ ILLEGAL: list[tuple[Protocol, str, Json]] = [
     ("chat", "tools.0.function.parameters.type", "string"),
     ("chat", "stream_options", {"include_usage": True}),
     ("chat", "thinking", {}),
+    ("chat", "messages.1.content.0.detail", "low"),
+    ("chat", "messages.2.tool_calls.0.function.arguments", "[]"),
+    ("chat", "messages.3.tool_call_id", None),
+    ("chat", "tools.0.function.parameters.properties", None),
+    ("chat", "tools.0.function.strict", True),
+    ("chat", "tool_choice", {"type": "function", "function": {"name": "g"}}),
+    ("chat", "response_format", {"type": "json_object"}),
+    ("chat", "safety_identifier", "u" * 65),
+    ("chat", "stop", ["a"] * 5),
+    ("chat", "temperature", "warm"),
     ("responses", "messages", []),
+    ("responses", "input.0.content.0.cache_control", {"type": "ephemeral"}),
+    ("responses", "input.1.thinking", "t"),
+    ("responses", "input.2.arguments", {}),
+    ("responses", "input.3.type", "custom_tool_call_output"),
+    ("responses", "input.3.output", [{"type": "input_text"}]),
+    ("responses", "reasoning", {"effort": "huge"}),
+    ("responses", "text", {"format": {"type": "json_schema", "schema": {}}}),
     ("responses", "input", []),
     ("responses", "max_output_tokens", 1),
     ("responses", "input.0.content.0.type", "text"),
@@ -133,7 +152,13 @@ ILLEGAL: list[tuple[Protocol, str, Json]] = [
     ("responses", "tools.0.strict", None),
     ("responses", "tools.0.function", {}),
     ("messages", "max_tokens", None),
-    ("messages", "temperature", 1),
+    ("messages", "thinking", {"type": "adaptive", "budget_tokens": 1024}),
+    ("messages", "messages.2.content.0.is_error", "no"),
+    ("messages", "output_config", {"format": {"type": "json_schema", "schema": {"type": "object"}}}),
+    ("messages", "tools.0.input_schema.anyOf", []),
+    ("messages", "tools.0.parameters", {}),
+    ("messages", "tool_choice", {"type": "tool", "name": "g"}),
+    ("messages", "temperature", 1.5),
     ("messages", "stop_sequences", [" "]),
     ("messages", "system", [{"type": "text", "text": ""}]),
     ("messages", "messages.0.role", "assistant"),
@@ -177,3 +202,49 @@ def test_results_come_first() -> None:
     body["messages"][2]["content"].reverse()
     with pytest.raises(Refused):
         check_request("messages", body)
+
+
+BARE: dict[Protocol, Json] = {
+    "chat": {"messages": [{"role": "user", "content": "u"}]},
+    "responses": {"input": "u"},
+    "messages": {"max_tokens": 4096, "messages": [{"role": "user", "content": "u"}]},
+}
+TOOL_OF_CHAT: Json = {"type": "function", "function": {"name": "f"}}
+TOOL_OF_MESSAGES: Json = {"name": "f", "input_schema": {"type": "object"}}
+ADAPTIVE: Json = {"type": "adaptive"}
+BUDGET: Json = {"type": "enabled", "budget_tokens": 2048}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "model", "fields", "accepted"),
+    [
+        ("responses", "gpt-5.4", {"temperature": 0}, False),
+        ("responses", "gpt-5.4", {"temperature": 0, "reasoning": {"effort": "none"}}, True),
+        ("responses", "o3", {"top_p": 0.5}, False),
+        ("responses", "gpt-4.1", {"temperature": 0}, True),
+        ("responses", "gpt-4.1", {"reasoning": {"effort": "low"}}, False),
+        ("responses", "gpt-4.1", {"include": ["reasoning.encrypted_content"]}, False),
+        ("chat", "gpt-5.5", {"max_tokens": 5}, False),
+        ("chat", "gpt-5.5", {"stop": ["a"]}, False),
+        ("chat", "gpt-5.5", {"tools": [TOOL_OF_CHAT]}, False),
+        ("chat", "gpt-5.5", {"tools": [TOOL_OF_CHAT], "reasoning_effort": "none"}, True),
+        ("messages", "claude-sonnet-4-5", {"temperature": 0.5}, True),
+        ("messages", "claude-sonnet-4-5", {"temperature": 0.5, "top_p": 0.5}, False),
+        ("messages", "claude-sonnet-4-5", {"thinking": ADAPTIVE}, False),
+        ("messages", "claude-sonnet-4-5", {"thinking": BUDGET}, True),
+        ("messages", "claude-sonnet-4-5", {"thinking": BUDGET, "temperature": 0.5}, False),
+        ("messages", "claude-sonnet-4-5", {"thinking": BUDGET, "max_tokens": 2048}, False),
+        ("messages", "claude-sonnet-4-5", {"tools": [TOOL_OF_MESSAGES], "tool_choice": {"type": "any"}}, True),
+        ("messages", "claude-opus-5-5", {"tools": [TOOL_OF_MESSAGES], "tool_choice": {"type": "any"}}, False),
+        ("messages", "claude-opus-5-5", {"temperature": 0.5}, False),
+        ("messages", "claude-opus-5-5", {"thinking": BUDGET}, False),
+        ("messages", "claude-sonnet-5-5", {"thinking": {"type": "disabled"}}, False),
+    ],
+)
+def test_what_a_model_refuses(protocol: Protocol, model: str, fields: Json, accepted: bool) -> None:
+    body = {"model": model, **BARE[protocol], **fields}
+    if accepted:
+        check_request(protocol, body)
+        return
+    with pytest.raises(Refused):
+        check_request(protocol, body)
