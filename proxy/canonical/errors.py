@@ -7,6 +7,10 @@ protocol are tables in that protocol's own folder (mapping.md 15.1).
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.canonical.loss import Loss
 
 
 class ErrorClass(StrEnum):
@@ -72,11 +76,12 @@ class Error:
 
 
 class Rejected(Exception):
-    """The exchange can't go on; `error` is what the client is told."""
+    """The exchange can't go on; `error` is what the client is told, `losses` what was found until then."""
 
     def __init__(self, error: Error) -> None:
         super().__init__(error.message)
         self.error = error
+        self.losses: list[Loss] = []
 
 
 class InexactNumber(Exception):

@@ -74,6 +74,7 @@ class App:
                 await _write_watched(exchange, response)
             return response
         except Rejected as rejected:
+            exchange.refused_losses = rejected.losses
             return _refuse(exchange, rejected.error)
         except asyncio.CancelledError:
             if (error := exchange.watch.overdue()) is None:

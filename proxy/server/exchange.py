@@ -59,6 +59,7 @@ class Exchange:
         "outcome",
         "prepared",
         "reason",
+        "refused_losses",
         "request",
         "route",
         "served",
@@ -96,8 +97,14 @@ class Exchange:
         self.usage: Usage | None = None
         self.bytes_in = 0
         self.bytes_out = 0
+        self.refused_losses: list[Loss] = []
         self._backend_headers: list[Header] = []
         self._extra: list[Header] = []
+
+    @property
+    def losses(self) -> list[Loss]:
+        """What has been lost, or refused, by now."""
+        return self.prepared.losses if self.prepared is not None else self.refused_losses
 
     @property
     def begun(self) -> bool:
@@ -201,7 +208,7 @@ class Exchange:
             headers.append(("dragoman-upstream-model", header_text(self.model)))
         if self.upstream_id is not None:
             headers.append(("dragoman-upstream-request-id", self.upstream_id))
-        if self.prepared is not None and self.loss_policy.shown and (losses := self.prepared.losses):
+        if self.loss_policy.shown and (losses := self.losses):
             headers.append(("dragoman-loss", loss_header(losses)))
         headers += self._backend_headers
         headers += self._extra
@@ -247,7 +254,7 @@ class Exchange:
                 "cache_write": usage.cache_write,
                 "reasoning": usage.reasoning,
             }
-        if self.prepared is not None and (losses := self.prepared.losses):
+        if losses := self.losses:
             fields["losses"] = sorted({loss.rule.value for loss in losses})
         return fields
 

@@ -1,12 +1,13 @@
 """One answer of a model: the endpoints that all three protocols are about (operations.md 1)."""
 
 import asyncio
+import logging
 import time
 
 from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
-from proxy.canonical.errors import Rejected
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.answers import Passed, begins_events, begins_whole, refuse_errors
 from proxy.server.bodies import read_body
 from proxy.server.exchange import EVENTS, Exchange
@@ -17,6 +18,8 @@ from proxy.translation import pair
 from proxy.translation.pair import Options, Prepared
 from proxy.upstream.headers import request_headers
 from proxy.upstream.pool import Answer
+
+log = logging.getLogger("dragoman")
 
 
 async def generate(exchange: Exchange) -> StreamResponse:
@@ -76,6 +79,16 @@ async def _stream(exchange: Exchange, served: Served, prepared: Prepared, header
         if (error := exchange.watch.overdue()) is None:
             raise
         return await relay.fail(error)
+    except ConnectionError:
+        raise
+    except Exception:
+        if not relay.committed:
+            raise
+        # A bug of ours must not leave a stream that a client could take for a finished one.
+        log.exception("A stream failed after it had begun")
+        return await relay.fail(
+            Error(ErrorClass.INTERNAL, "The proxy failed to translate the answer.", reason=Reason.INTERNAL)
+        )
     finally:
         relay.close()
 

@@ -64,7 +64,7 @@ def _request(
         target = Target(backend, model or seen.model, dialect, profile_of(model or seen.model))
         prepared = pair.prepare(seen, target, pair.Options(request_id=REQUEST_ID))
     except Rejected as rejected:
-        return _refusal(client, rejected, [])
+        return _refusal(client, rejected, rejected.losses)
     return DryRun(prepared.body, _lines(prepared.losses))
 
 

@@ -87,6 +87,9 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
             request_id=options.request_id,
             always_stream=options.always_stream,
         )
+    except Rejected as rejected:
+        rejected.losses = losses.losses
+        raise
     except RecursionError:
         raise Rejected(_malformed("The request body is nested too deeply.")) from None
     written.context.model_override = override

@@ -133,8 +133,8 @@ async def test_a_messages_client_finds_the_id_where_its_sdk_looks() -> None:
     [
         (LossPolicy(), {}, 200, "seed;drop"),
         (LossPolicy(shown=False), {}, 200, None),
-        (LossPolicy(strict=True), {}, 400, None),
-        (LossPolicy(), {"dragoman-strict": "1"}, 400, None),
+        (LossPolicy(strict=True), {}, 400, "seed;refuse"),
+        (LossPolicy(), {"dragoman-strict": "1"}, 400, "seed;refuse"),
     ],
 )
 async def test_losses_are_shown_hidden_or_refused_as_the_strictest_says(

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from proxy.settings import ProtocolName, Timeouts
+from proxy.translation.streams import PassThrough, Translation
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, begins, says_hello, serving, upstream
 from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
@@ -56,6 +57,22 @@ async def test_a_stream_that_ends_too_early_never_looks_finished(
         record = await proxy.record()
     assert (status, ends_as_failed(client, body)) == (200, True), body
     assert (record["status"], record["outcome"], record["reason"]) == (200, "failed", "upstream_error")
+
+
+@pytest.mark.parametrize(("client", "backend_protocol"), PAIRS)
+async def test_a_bug_in_the_middle_is_an_error_in_the_stream(
+    client: str, backend_protocol: ProtocolName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(_stream: object) -> bytes:
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Translation, "end", end)
+    monkeypatch.setattr(PassThrough, "end", end)
+    script = [*begins(backend_protocol, until_text(client, backend_protocol)), LAST]
+    async with before(backend_protocol, script) as (proxy, _):
+        status, _, body = await proxy.post(PATHS[client], streamed(client))
+        record = await proxy.record()
+    assert (status, ends_as_failed(client, body), record["reason"]) == (200, True, "internal"), body
 
 
 @pytest.mark.parametrize("backend_protocol", ["responses", "messages"])

@@ -82,8 +82,6 @@ def _text(text: str) -> Wire:
 def _runs(request: Request, writer: BlockWriter, losses: LossReport) -> list[_Run]:
     runs: list[_Run] = []
     for turn in request.turns:
-        if turn.name is not None:
-            losses.drop(Rule.PARTICIPANT_NAME, (*turn.at, "name"))
         assistant = turn.role == "assistant"
         if not runs or runs[-1].assistant is not assistant:
             runs.append(_Run(assistant, turn.at))

@@ -207,14 +207,13 @@ def test_service_tier(tier: str, wire: str | None, losses: list[Loss]) -> None:
 def test_what_messages_has_no_place_for_is_recorded() -> None:
     _, losses = write(
         asking(
-            Turn("user", [Text("Hello", cache=CacheMark())], name="Ann", at=("messages", 0)),
+            Turn("user", [Text("Hello", cache=CacheMark())], at=("messages", 0)),
             cache=CachePolicy(key="k", auto=True, ttl="long"),
             identity=Identity(metadata={"a": "b"}),
             state=State(store=True, truncation="auto"),
         )
     )
     assert losses == [
-        Loss(Rule.PARTICIPANT_NAME, "drop", "messages[0].name"),
         Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "messages[0]"),
         Loss(Rule.PROMPT_CACHE_KEY, "drop", "prompt_cache_key"),
         Loss(Rule.PROMPT_CACHE_OPTIONS, "drop", "prompt_cache_options"),
