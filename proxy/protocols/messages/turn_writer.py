@@ -47,7 +47,7 @@ class _Run:
 
 def write_messages(request: Request, target: Target, losses: LossReport) -> list[Wire]:
     """The `messages` of a prepared request. Raises `Rejected` when there are none."""
-    runs = _without_empty(_runs(request, BlockWriter(target, losses), losses), losses)
+    runs = _without_empty(_runs(request, BlockWriter(target, losses)), losses)
     if not runs:
         runs = [_Run(assistant=False, at=("messages",), blocks=[_text(_only_text(request))])]
     if runs[0].assistant:
@@ -79,7 +79,7 @@ def _text(text: str) -> Wire:
     return {"type": "text", "text": text}
 
 
-def _runs(request: Request, writer: BlockWriter, losses: LossReport) -> list[_Run]:
+def _runs(request: Request, writer: BlockWriter) -> list[_Run]:
     runs: list[_Run] = []
     for turn in request.turns:
         assistant = turn.role == "assistant"
