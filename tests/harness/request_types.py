@@ -142,12 +142,12 @@ def _list(element: Any) -> Check:
 
 
 def _mapping(hints: tuple[Any, ...]) -> Check:
-    each = check_of(hints[1]) if hints else None
+    each = check_of(hints[1] if hints else object)
 
     def check(value: Json, where: str) -> None:
         if type(value) is not dict:
             raise Refused(where, f"{value!r:.60} where an object is wanted")
-        for name, entry in value.items() if each else ():
+        for name, entry in value.items():
             each(entry, f"{where}.{name}")
 
     return check
@@ -158,7 +158,8 @@ def _fields_of(struct: Any) -> tuple[dict[str, Any], frozenset[str]]:
     """(fields by wire name, those that are needed) of a TypedDict."""
     fields: dict[str, Any] = {}
     needed: set[str] = set()
-    for name, hint in typing_extensions.get_type_hints(struct, include_extras=True).items():
+    hints: dict[str, Any] = typing_extensions.get_type_hints(struct, include_extras=True)
+    for name, hint in hints.items():
         needs = name in struct.__required_keys__
         alias = name
         while typing.get_origin(hint) in WRAPPERS:
