@@ -265,6 +265,7 @@ def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext) -> by
 
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _TYPE = re.compile(rb'"type"\s*:\s*"([a-z_.]+)"')
+_SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})\b')
 _TERMINAL = {
     "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
     "messages": frozenset({b"message_stop"}),
@@ -330,6 +331,8 @@ class PassThrough:
         if self.finished or self.failed is not None:
             return b""
         self.failed = error
+        if self._client == "responses" and (last := _SEQUENCE.search(self._last)):
+            self._context.sequence = int(last[1]) + 1
         return CLIENTS[self._client].stream_writer(self._context).write([Fail(error)])
 
     def ping(self) -> bytes:
@@ -339,7 +342,7 @@ class PassThrough:
         return CLIENTS[self._client].stream_writer(self._context).write([Ping()])
 
     def _look(self, event: SseEvent) -> None:
-        payload = event.payload
+        payload = self._last = event.payload
         if not self.started:
             self._look_at_first(event)
         elif self._client == "chat":

@@ -1,6 +1,7 @@
 """One exchange without a socket: what passes through, what is refused, what is answered at once."""
 
 import json
+import re
 
 import pytest
 
@@ -132,6 +133,13 @@ def test_a_stream_that_passes_through_stays_visibly_cut(client: BackendProtocol,
     assert stream.feed(first) == first
     assert stream.feed(end) == end
     assert (b"error" in stream.end(), stream.failed is None) == (not finished, finished)
+
+
+def test_the_end_of_a_cut_responses_stream_counts_on() -> None:
+    stream = prepared("responses", "responses", b'{"model":"m","stream":true}').translation()
+    stream.feed(b'data: {"type":"response.created","sequence_number":0,"response":{"id":"r"}}\n\n')
+    stream.feed(b'data: {"type":"response.output_text.delta","sequence_number" : 7,"delta":"hi"}\n\n')
+    assert re.findall(rb'"sequence_number":(\d+)', stream.end()) == [b"8", b"9"]
 
 
 def test_a_first_event_that_is_an_error_shows_before_anything_is_committed() -> None:

@@ -43,7 +43,7 @@ class StreamWriter:
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._out: list[bytes] = []
-        self._sequence = 0
+        self._sequence = context.sequence
         self._head: ResponseHead | None = None
         self._output = Output("", keep_raw=not context.summary_requested)
         self._slots: list[Slot | None] = []  # by the number of the part
