@@ -18,11 +18,7 @@ from tests.harness.proxy_process import ProxyProcess
 from tests.harness.wire import Json, Protocol
 
 # Cases that rest on features to come, each with the reason. One that passes must leave this list.
-LATER: dict[str, str] = {
-    "c065": "signed thinking needs a carrier in encrypted_content",
-    "c066": "encrypted reasoning needs a carrier in the signature",
-    "c067": "reasoning_content needs a carrier to come back through Messages",
-}
+LATER: dict[str, str] = {}
 
 CASES = [json.loads(path.read_text("utf-8")) for path in sorted(Path(__file__).parent.joinpath("cases").glob("*.json"))]
 

@@ -42,6 +42,11 @@ class ModelProfile:
     stop: bool = True
     functions_with_reasoning: bool = True
 
+    @property
+    def unknown(self) -> bool:
+        """Whether no table knows the model, so that its abilities are anyone's guess."""
+        return self.name == "unknown"
+
 
 @dataclass(frozen=True, slots=True)
 class Dialect:

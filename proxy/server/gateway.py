@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from multidict import CIMultiDictProxy
+
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
@@ -11,8 +13,10 @@ from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.scrubber import Scrubber
+from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
 from proxy.upstream.backend import Backend
+from proxy.upstream.headers import read_credential
 from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -43,6 +47,7 @@ class Gateway:
             name: Served(Backend(upstream), limits_of(upstream.timeouts))
             for name, upstream in settings.upstreams.items()
         }
+        self.carrier_keys = tuple(key.get_secret_value() for key in settings.carrier_keys)
         self.body_limit = body_limit(settings.timeouts)
         self.client_write_limit = Limit(settings.timeouts.client_write, None)
         self.pool = Pool()
@@ -73,6 +78,13 @@ class Gateway:
             self._targets[key] = target
         return target
 
+    def scope(self, backend: Backend, headers: CIMultiDictProxy[str]) -> Scope:
+        """Whose envelopes a client with these headers may bring back to the backend."""
+        if backend.holds_key:
+            return Scope(backend.origin, self.carrier_keys)
+        credential = read_credential(headers)
+        return Scope(backend.origin_with(credential.key if credential is not None else ""), self.carrier_keys)
+
     async def close(self) -> None:
         """Close all connections to backends, and write what is not yet recorded."""
         await self.pool.close()
@@ -91,6 +103,8 @@ def unknown_model(model: str) -> Error:
 
 def secrets_of(settings: Settings) -> Iterator[str]:
     """All that must never be shown."""
+    for key in settings.carrier_keys:
+        yield key.get_secret_value().hex()
     for upstream in settings.upstreams.values():
         if upstream.api_key is not None:
             yield upstream.api_key.get_secret_value()

@@ -50,11 +50,11 @@ def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
     served = exchange.served = gateway.served[route.upstream.name]
     target = gateway.target(route, seen.model)
     exchange.model = target.model
-    prepared = exchange.prepared = pair.prepare(seen, target, _options(exchange, route))
+    prepared = exchange.prepared = pair.prepare(seen, target, _options(exchange, route, served))
     return prepared, served
 
 
-def _options(exchange: Exchange, route: ModelRoute) -> Options:
+def _options(exchange: Exchange, route: ModelRoute, served: Served) -> Options:
     """The strictest of what the model's entry and the request itself say."""
     return Options(
         exchange.id,
@@ -62,6 +62,7 @@ def _options(exchange: Exchange, route: ModelRoute) -> Options:
         refused=route.loss.refused,
         response_model=route.response_model,
         always_stream=route.upstream.always_stream_upstream,
+        scope=exchange.gateway.scope(served.backend, exchange.request.headers),
     )
 
 

@@ -22,6 +22,7 @@ from proxy.settings.spelling import did_you_mean
 
 _PREFIX = "DRAGOMAN_"
 _SEPARATOR = "__"
+_CARRIER_KEY = "DRAGOMAN_CARRIER_KEY"
 
 
 def load(path: str | FilePath, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Settings:
@@ -65,8 +66,18 @@ def apply_overrides(document: Document, environ: Mapping[str, str], options: Map
         name = _PREFIX + _SEPARATOR.join(path).upper()
         if environ.get(name):
             document.override(path, environ[name], "environment", name)
+    if key := environ.get(_CARRIER_KEY):
+        _add_carrier_key(document, key)
     for option, value in options.items():
         document.override((option,), value, "command line", "--" + option.replace("_", "-"))
+
+
+def _add_carrier_key(document: Document, key: str) -> None:
+    """The key that seals carriers may come alone from the environment, where a deployment keeps its secrets."""
+    document.secrets.add(key)
+    state = document.root.setdefault("state", {})
+    if isinstance(state, dict) and not state.get("carrier_keys"):
+        state["carrier_keys"] = [key]
 
 
 def scalar_paths(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:

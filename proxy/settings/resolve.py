@@ -21,6 +21,7 @@ def resolve(file: SettingsFile) -> Settings:
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
         max_body=file.max_body,
+        carrier_keys=tuple(file.state.carrier_keys),
     )
 
 

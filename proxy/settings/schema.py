@@ -12,6 +12,7 @@ from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, LossPolicy, 
 from proxy.settings.values import (
     BaseUrl,
     CaFile,
+    CarrierKey,
     ClientCert,
     CommitAfter,
     DialectChoice,
@@ -89,7 +90,7 @@ class ModelEntry(Section):
 
 class StateSection(Section):
     url: Annotated[Literal["none:"], only("none:")] = "none:"
-    carrier_keys: NotYet = None
+    carrier_keys: list[CarrierKey] = []
     ttl: NotYet = None
     reasoning_cache: NotYet = None
     on_failure: NotYet = None

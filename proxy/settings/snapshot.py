@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import SecretStr
+from pydantic import SecretBytes, SecretStr
 
 from proxy.canonical.loss import Rule
 
@@ -138,6 +138,7 @@ class Settings:
     timeouts: Timeouts = field(default_factory=Timeouts)
     drain: Drain = field(default_factory=Drain)
     max_body: int = MAX_BODY  # bytes
+    carrier_keys: tuple[SecretBytes, ...] = ()  # of 32 bytes; the first seals, all open
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

@@ -2,11 +2,12 @@
 
 import re
 import ssl
+from base64 import urlsafe_b64decode
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, PlainValidator, SecretStr, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainValidator, SecretBytes, SecretStr, ValidationInfo
 from pydantic_core import PydanticUseDefault
 
 from proxy.canonical.loss import Rule
@@ -14,6 +15,7 @@ from proxy.settings.interpolation import read_secret_file
 from proxy.settings.snapshot import Address, LossPolicy
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.units import parse_duration, parse_size
+from proxy.translation.envelope import KEY_BYTES
 
 NOT_YET = "not supported yet by this version"
 
@@ -129,6 +131,23 @@ def _secret_file(value: object, info: ValidationInfo) -> SecretStr:
     return _secret(read_secret_file(_file(value, info)))
 
 
+def _carrier_key(value: object) -> SecretBytes:
+    """32 bytes; `openssl rand -hex 32` and `openssl rand -base64 32` both make one."""
+    text = value if isinstance(value, str) else ""
+    try:
+        key = bytes.fromhex(text) if len(text) == 2 * KEY_BYTES else urlsafe_b64decode(_padded(text))
+    except ValueError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"must be {KEY_BYTES} bytes in hex or base64, as `openssl rand -hex {KEY_BYTES}` prints")
+    return SecretBytes(key)
+
+
+def _padded(text: str) -> str:
+    standard = text.rstrip("=").replace("+", "-").replace("/", "_")
+    return standard + "=" * (-len(standard) % 4)
+
+
 def _entry_name(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
         raise ValueError("must be a short name of letters, digits, '.', '_' and '-'")
@@ -174,6 +193,7 @@ PositiveDuration = Annotated[Duration, Field(gt=0)]
 Size = Annotated[int, PlainValidator(parse_size), Field(gt=0)]
 ListenAddress = Annotated[Address, PlainValidator(parse_address)]
 Secret = Annotated[SecretStr, PlainValidator(_secret)]
+CarrierKey = Annotated[SecretBytes, PlainValidator(_carrier_key)]
 SecretFile = Annotated[SecretStr, PlainValidator(_secret_file)]
 HeaderName = Annotated[str, PlainValidator(_header_name)]
 CaFile = Annotated[Path, PlainValidator(_ca_file)]

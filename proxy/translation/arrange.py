@@ -128,8 +128,9 @@ def _orphan(part: Result) -> list[Part]:
     name = part.call_id or part.name
     label = f"Result of an earlier tool call {name}:" if name else "Result of an earlier tool call:"
     if len(part.parts) == 1 and isinstance(part.parts[0], Text):
-        return [Text(f"{label}\n{part.parts[0].text}")]
-    return [Text(label), *part.parts]
+        said = part.parts[0]
+        return [Text(f"{label}\n{said.text}", said.citations, cache=said.cache or part.cache)]
+    return [Text(label, cache=part.cache), *part.parts]
 
 
 def drop_billing_header(request: Request) -> None:

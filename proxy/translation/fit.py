@@ -9,7 +9,6 @@ from proxy.canonical.parts import Reasoning, Text
 from proxy.canonical.request import Effort, Instruction, OutputFormat, Request, Sampling
 from proxy.canonical.target import ModelProfile, Target
 from proxy.translation import schemas
-from proxy.translation.profiles import UNKNOWN
 
 FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
 MIN_BUDGET = 1024
@@ -300,7 +299,7 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
     policy.mode, policy.budget = None, None
     if effort is None:
         return
-    if target.profile is UNKNOWN:
+    if target.profile.unknown:
         # A name that no table knows is taken at the client's word; only `none` is unsafe to send (mapping.md 8.4).
         policy.effort = None if effort == "none" else effort
         return

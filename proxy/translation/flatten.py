@@ -85,7 +85,7 @@ def _flat_parts(parts: list[Part], losses: LossReport) -> list[Part]:
                 flat += _flat_document(part, losses)
             case SearchResult():
                 losses.approx(Rule.SEARCH_RESULT, part.at)
-                flat.append(search_result_text(part))
+                flat.append(_search_result_text(part, losses))
             case _:
                 assert_never(part)
     return flat
@@ -134,7 +134,7 @@ def _flat_document(part: Document, losses: LossReport) -> list[Part]:
     source = part.source
     if part.content is not None:
         losses.approx(Rule.TEXT_DOC, part.at)
-        return [Text(_document_header(part)), *_flat_parts(part.content, losses)]
+        return [Text(_document_header(part), cache=part.cache), *_flat_parts(part.content, losses)]
     if source is not None and source.kind == "text":
         losses.approx(Rule.TEXT_DOC, part.at)
         return [Text(f"{_document_header(part)}\n{source.data}", cache=part.cache)]
@@ -151,7 +151,12 @@ def _document_header(part: Document) -> str:
     return "\n".join(lines)
 
 
-def search_result_text(part: SearchResult) -> Text:
+def _search_result_text(part: SearchResult, losses: LossReport) -> Text:
     """A search result as plain lines."""
+    for text in part.content:
+        if text.cache is not None:
+            losses.drop(text.cache.rule, text.cache.at)
+        if text.citations:
+            losses.drop(Rule.CITATIONS, part.at)
     body = "\n".join(text.text for text in part.content)
     return Text(f"Source: {part.title} ({part.source})\n{body}", cache=part.cache)

@@ -1,8 +1,8 @@
 """Messages streams have one open block at a time; other protocols interleave (mapping.md 13.5).
 
 This stage stands before the Messages writer. The oldest open part is current and streams through; the others wait in
-queues of their own. A current part that is complete makes room as soon as another has something to say: text and
-thinking always, a call once its arguments are a whole JSON value.
+queues of their own. A current part that is complete makes room as soon as another has something to say: text always,
+a call once its arguments are a whole JSON value. Thinking is complete only when it closes: its signature comes then.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from proxy.canonical.events import (
     UsageUpdate,
 )
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import Call
+from proxy.canonical.parts import Call, Reasoning
 
 
 class JsonDepth:
@@ -82,11 +82,12 @@ class _Waiting:
 class OneAtATime:
     """`pass_on` takes events as they come and gives them in an order without overlaps; `k` is dense again."""
 
-    __slots__ = ("_current", "_depth", "_done", "_losses", "_next", "_renumbered", "_waiting")
+    __slots__ = ("_current", "_depth", "_done", "_losses", "_next", "_renumbered", "_thinks", "_waiting")
 
     def __init__(self, losses: LossReport) -> None:
         self._losses = losses
         self._current: int | None = None
+        self._thinks = False  # the current part is reasoning
         self._depth: JsonDepth | None = None  # of the current part, while others wait and it is a call
         self._waiting: dict[int, _Waiting] = {}
         self._done: set[int] = set()  # closed early: their own Close is still to come
@@ -126,6 +127,7 @@ class OneAtATime:
         self._current = event.k
         self._renumbered[event.k] = self._next
         self._depth = JsonDepth() if isinstance(event.part, Call) else None
+        self._thinks = isinstance(event.part, Reasoning)
         out.append(event if event.k == self._next else Open(self._next, event.part))
         self._next += 1
 
@@ -169,7 +171,7 @@ class OneAtATime:
 
     def _make_room(self, out: list[Event]) -> None:
         """Close the current part early if it is complete and another waits."""
-        if self._current is None or (self._depth is not None and not self._depth.complete()):
+        if self._current is None or self._thinks or (self._depth is not None and not self._depth.complete()):
             return
         self._done.add(self._current)
         self._end_current(Close(self._current), out)

@@ -5,7 +5,7 @@ client reads. Within one protocol everything passes through (mapping.md P1).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
@@ -18,11 +18,14 @@ from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
 from proxy.translation import prepare as preparing
+from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import unwrap_reply
+from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
 from proxy.translation.reply_losses import note_reply
-from proxy.translation.streams import Folding, PassThrough, Translation, stream_of, undecodable
+from proxy.translation.streams import Folding, PassThrough, Translation, WayBack, stream_of, undecodable
 
+_ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 
 
@@ -41,6 +44,7 @@ class Peek:
 class Options:
     """What the exchange's policy says. `refused`: rules that are refused by name. `response_model`: `alias` shows the
     client the name that it asked for. `always_stream`: the backend is asked to stream, whatever the client wants.
+    `scope`: whose envelopes carry the backend's reasoning.
     """
 
     request_id: str = ""
@@ -48,6 +52,7 @@ class Options:
     refused: frozenset[Rule] = frozenset()
     response_model: str = "upstream"
     always_stream: bool = False
+    scope: Scope = NO_SCOPE
 
 
 def peek(client: ClientProtocol, raw: bytes) -> Peek:
@@ -75,7 +80,8 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     override = seen.model if options.response_model == "alias" else None
     if seen.client == target.protocol:
         context = ReplyContext(options.request_id, seen.model, model_override=override)
-        return Prepared(seen.client, target, _renamed(seen, target.model), seen.stream, seen.stream, context, losses)
+        body = _renamed(_without_envelopes(seen, losses), target.model)
+        return Prepared(seen.client, target, body, seen.stream, seen.stream, context, losses)
     try:
         request = preparing.read(seen.client, seen.wire, seen.raw, losses)
         stream = request.stream
@@ -86,6 +92,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
             losses,
             request_id=options.request_id,
             always_stream=options.always_stream,
+            scope=options.scope,
         )
     except Rejected as rejected:
         rejected.losses = losses.losses
@@ -103,12 +110,22 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         losses,
         written.spelling,
         written.prewarm,
+        options.scope,
     )
 
 
 def read_request(seen: Peek) -> Request:
     """The canonical request alone, for counting. Raises `Rejected`."""
     return preparing.read(seen.client, seen.wire, seen.raw, LossReport())
+
+
+def _without_envelopes(seen: Peek, losses: LossReport) -> Peek:
+    """A client that has talked to another backend brings envelopes along; no backend knows them."""
+    if not any(prefix in seen.raw for prefix in _ENVELOPES):
+        return seen
+    wire = as_object(loads_exact(seen.raw), ())
+    strip_envelopes(wire, (), losses)
+    return replace(seen, raw=dumps(wire), wire=wire)
 
 
 def _renamed(seen: Peek, model: str) -> bytes:
@@ -131,10 +148,8 @@ class Prepared:
     """
 
     __slots__ = (
-        "_dialect",
-        "_reply_losses",
         "_request_losses",
-        "_spelling",
+        "_way",
         "backend",
         "body",
         "client",
@@ -158,6 +173,7 @@ class Prepared:
         losses: LossReport,
         spelling: Spelling | None = None,
         prewarm: bool = False,
+        scope: Scope = NO_SCOPE,
     ) -> None:
         self.client = client
         self.backend: BackendProtocol = target.protocol
@@ -169,16 +185,23 @@ class Prepared:
         self.prewarm = prewarm
         self.usage: Usage | None = None
         self.stop: str | None = None
-        self._dialect = target.dialect
-        self._spelling = spelling or Spelling()
         self._request_losses = losses
         # What a reply loses is told, never refused: the answer has been paid for.
-        self._reply_losses = LossReport(losses.backend)
+        self._way = WayBack(
+            client,
+            target.protocol,
+            context,
+            LossReport(losses.backend),
+            spelling or Spelling(),
+            target.dialect,
+            target.model,
+            scope,
+        )
 
     @property
     def losses(self) -> list[Loss]:
         """All losses so far, of the request and of the reply."""
-        return self._request_losses.losses + self._reply_losses.losses
+        return self._request_losses.losses + self._way.losses.losses
 
     def reply(self, raw: bytes) -> bytes:
         """The client's whole reply for the backend's. Raises `Rejected`."""
@@ -201,28 +224,30 @@ class Prepared:
         """The stream on its way to a client that streams."""
         if self.same_protocol:
             return PassThrough(self.backend, self.context, self.context.model_override)
-        return Translation(self.client, self.backend, self.context, self._spelling, self._dialect, self._reply_losses)
+        return Translation(self._way)
 
     def folding(self) -> Folding:
         """The stream on its way to a client that waits for the whole."""
-        return Folding(self.client, self.backend, self._spelling, self._dialect, self._reply_losses)
+        return Folding(self._way)
 
     def folded(self, folding: Folding) -> bytes:
         """The client's whole reply of a stream that has ended. Raises `Rejected`."""
         return self._write(folding.end())
 
     def _read(self, raw: bytes) -> Reply:
-        read = BACKENDS[self.backend].read_reply
+        way, read = self._way, BACKENDS[self.backend].read_reply
         try:
-            reply = read(parse_reply(raw), self._spelling, self._dialect, self._reply_losses)
+            reply = read(parse_reply(raw), way.spelling, way.dialect, way.losses)
         except InexactNumber:
             exact = as_object(loads_exact(raw), ())
-            reply = read(exact, self._spelling, self._dialect, self._reply_losses, exact=True)
+            reply = read(exact, way.spelling, way.dialect, way.losses, exact=True)
         except RecursionError:
             raise Rejected(undecodable("gave an answer that is nested too deeply")) from None
-        if self._spelling.wraps_custom:
+        if way.spelling.wraps_custom:
             unwrap_reply(reply)
-        note_reply(reply, self.client, self._reply_losses)
+        if not self.same_protocol:
+            way.carrying().whole(reply)
+            note_reply(reply, self.client, way.losses)
         return reply
 
     def _write(self, reply: Reply) -> bytes:

@@ -17,7 +17,9 @@ from proxy.canonical.tools import FunctionTool
 from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
+from proxy.translation.carriers import open_carriers
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
+from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
 from proxy.translation.tools import fit_tools
@@ -57,10 +59,11 @@ def write(
     *,
     request_id: str = "",
     always_stream: bool = False,
+    scope: Scope = NO_SCOPE,
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
     context = _context(request, client, request_id)
-    spelling = prepare(request, client, target, losses)
+    spelling = prepare(request, client, target, losses, scope)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
     prewarm = request.limits.prewarm
@@ -70,8 +73,11 @@ def write(
     return Written(body, request.stream, context, spelling, prewarm)
 
 
-def prepare(request: Request, client: ClientProtocol, target: Target, losses: LossReport) -> Spelling:
+def prepare(
+    request: Request, client: ClientProtocol, target: Target, losses: LossReport, scope: Scope = NO_SCOPE
+) -> Spelling:
     """Everything between reading and writing, in place; gives the way back for names and ids."""
+    open_carriers(request, target, scope, losses)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
     move_assistant_images(request, losses)

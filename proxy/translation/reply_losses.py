@@ -19,7 +19,7 @@ def note_event(event: Event, client: ClientProtocol, losses: LossReport) -> None
         case Open():
             _note_part(event.part, client, losses)
         case Close():
-            _note_state(event.native, losses)
+            _note_state(event.native, client, losses)
         case Cite():
             _note_citation(event.citation, client, losses)
         case _:
@@ -40,7 +40,7 @@ def _note_part(part: ReplyPart, client: ClientProtocol, losses: LossReport) -> N
         case Reasoning():
             if client == "completions" and not part.redacted:
                 losses.drop(Rule.REASONING, _AT)
-            _note_state(part.native, losses)
+            _note_state(part.native, client, losses)
         case HostedCall():
             losses.drop(Rule.HOSTED_TOOL, _AT)
         case Opaque():
@@ -51,8 +51,9 @@ def _note_part(part: ReplyPart, client: ClientProtocol, losses: LossReport) -> N
             pass
 
 
-def _note_state(native: Extra | None, losses: LossReport) -> None:
-    if native is not None and any(native.get(name) for name in _STATE):
+def _note_state(native: Extra | None, client: ClientProtocol, losses: LossReport) -> None:
+    """Only the legacy completions have no slot for what must come back."""
+    if client == "completions" and native is not None and any(native.get(name) for name in _STATE):
         losses.drop(Rule.FOREIGN_REASONING, _AT)
 
 

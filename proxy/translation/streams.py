@@ -6,6 +6,7 @@ really started, and whether it failed.
 """
 
 import re
+from dataclasses import dataclass
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
@@ -16,8 +17,10 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
+from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import CustomCalls
+from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
@@ -41,10 +44,31 @@ def parse_event(event: SseEvent) -> Wire | Error:
     return wire
 
 
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """How an answer gets from this backend to this client. `model` is the backend's name of the model; `scope` says
+    whose envelopes carry what must come back.
+    """
+
+    client: ClientProtocol
+    backend: BackendProtocol
+    context: ReplyContext
+    losses: LossReport
+    spelling: Spelling
+    dialect: Dialect
+    model: str = ""
+    scope: Scope = NO_SCOPE
+
+    def carrying(self) -> Carrying:
+        """The stage that puts the backend's own reasoning into envelopes."""
+        return Carrying(self.client, self.scope, self.model, hides=self.context.show_reasoning is False)
+
+
 class _Reading:
     """The backend's side of a stream: SSE bytes to canonical events in `batch`."""
 
     __slots__ = (
+        "_carrying",
         "_client",
         "_custom_calls",
         "_losses",
@@ -58,16 +82,9 @@ class _Reading:
         "usage",
     )
 
-    def __init__(
-        self,
-        client: ClientProtocol,
-        backend: BackendProtocol,
-        spelling: Spelling,
-        dialect: Dialect,
-        losses: LossReport,
-    ) -> None:
-        self._client = client
-        self._losses = losses
+    def __init__(self, way: WayBack) -> None:
+        self._client = way.client
+        self._losses = way.losses
         self.batch: list[Event] = []
         self.started = False
         self.failed: Error | None = None
@@ -75,8 +92,10 @@ class _Reading:
         self.usage: Usage | None = None
         self.stop: str | None = None
         self._sse = SseReader()
-        self._reader = BACKENDS[backend].stream_reader(self.batch.append, spelling, dialect, losses)
-        self._custom_calls = CustomCalls() if spelling.wraps_custom else None
+        reader = BACKENDS[way.backend].stream_reader
+        self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
+        self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
+        self._carrying = way.carrying()
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
@@ -125,6 +144,7 @@ class _Reading:
             self.batch.clear()
             return []
         events = self.batch[:] if self._custom_calls is None else self._custom_calls.pass_on(self.batch)
+        events = self._carrying.pass_on(events)
         self.batch.clear()
         for index, event in enumerate(events):
             if type(event) is Delta:
@@ -151,21 +171,12 @@ class _Reading:
 class Translation:
     """A stream between two protocols."""
 
-    __slots__ = ("_one_at_a_time", "_reading", "_writer", "context", "started")
+    __slots__ = ("_one_at_a_time", "_reading", "_writer", "started")
 
-    def __init__(
-        self,
-        client: ClientProtocol,
-        backend: BackendProtocol,
-        context: ReplyContext,
-        spelling: Spelling,
-        dialect: Dialect,
-        losses: LossReport,
-    ) -> None:
-        self.context = context
-        self._reading = _Reading(client, backend, spelling, dialect, losses)
-        self._writer = CLIENTS[client].stream_writer(context)
-        self._one_at_a_time = OneAtATime(losses) if client == "messages" else None
+    def __init__(self, way: WayBack) -> None:
+        self._reading = _Reading(way)
+        self._writer = CLIENTS[way.client].stream_writer(way.context)
+        self._one_at_a_time = OneAtATime(way.losses) if way.client == "messages" else None
         self.started = False  # whether the client has been told that an answer began
 
     @property
@@ -226,16 +237,9 @@ class Folding:
 
     __slots__ = ("_fold", "_reading")
 
-    def __init__(
-        self,
-        client: ClientProtocol,
-        backend: BackendProtocol,
-        spelling: Spelling,
-        dialect: Dialect,
-        losses: LossReport,
-    ) -> None:
+    def __init__(self, way: WayBack) -> None:
         self._fold = Fold()
-        self._reading = _Reading(client, backend, spelling, dialect, losses)
+        self._reading = _Reading(way)
 
     def feed(self, chunk: bytes) -> None:
         """Take the backend's next bytes."""

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from aiohttp import ClientTimeout
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -11,6 +12,7 @@ from yarl import URL
 from proxy import __version__
 from proxy.canonical.target import Dialect
 from proxy.settings import Upstream
+from proxy.translation.envelope import origin_of
 from proxy.upstream.dialects import Protocol, dialect_for
 
 MESSAGES_VERSION = "2023-06-01"  # unless a Messages client says another (mapping.md 15.3)
@@ -32,6 +34,7 @@ class Backend:
         "holds_key",
         "key_header",
         "name",
+        "origin",
         "protocol",
         "settings",
         "slots",
@@ -49,6 +52,8 @@ class Backend:
             upstream.protocol, upstream.base_url, upstream.dialect, upstream.dialect_flags
         )
         self.holds_key = upstream.api_key is not None
+        key = upstream.api_key.get_secret_value() if upstream.api_key is not None else ""
+        self.origin = self.origin_with(key)
         self.key_header = _key_header(self.protocol, self.dialect)
         self.headers = _fixed_headers(upstream, self.protocol, self.key_header)
         self._root = upstream.base_url
@@ -56,6 +61,11 @@ class Backend:
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
+
+    def origin_with(self, key: str) -> str:
+        """What names this backend, used with a key, in envelopes (mapping.md 8.6)."""
+        host = urlsplit(self.settings.base_url).netloc
+        return origin_of(self.protocol, self.dialect.family, host, key)
 
     def address(self, path: str) -> URL:
         """The address of another endpoint; `path` starts behind the version and is already encoded."""

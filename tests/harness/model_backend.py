@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from tests.harness.model_replies import Answer, Call, render, write_stream, write_whole
-from tests.harness.model_rules import Refused, check_request
+from tests.harness.model_rules import check_request
+from tests.harness.request_types import Refused
 from tests.harness.wire import ENDPOINTS, Json, Protocol
 
 DIRECTIVE = re.compile(r"\[\[(?P<name>\w+)(?:=(?P<value>\w+))?\]\]")

@@ -188,3 +188,21 @@ models: [{match: "*", upstream: a}]
         ("vllm", {}),
         ("vllm", {"single_system": True}),
     ]
+
+
+HEX, BASE64 = "00" * 32, "AQEB" * 10 + "AQE="
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "keys"),
+    [
+        (f"state: {{carrier_keys: ['{HEX}', '{BASE64}']}}", {}, [bytes(32), b"\x01" * 32]),
+        (f"state: {{carrier_keys: ['{HEX}']}}", {"DRAGOMAN_CARRIER_KEY": BASE64}, [bytes(32)]),
+        ("", {"DRAGOMAN_CARRIER_KEY": HEX}, [bytes(32)]),
+        ("", {}, []),
+    ],
+)
+def test_keys_that_seal_carriers(tmp_path: Path, text: str, environ: dict[str, str], keys: list[bytes]) -> None:
+    settings = read(tmp_path, MINIMAL + text, environ)
+    assert [key.get_secret_value() for key in settings.carrier_keys] == keys
+    assert HEX not in repr(settings)

@@ -66,7 +66,6 @@ workers: 4
         "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
-        "state: {carrier_keys: [a]}",
         "state: {ttl: 1h}",
         "state: {reasoning_cache: true}",
         "state: {on_failure: open}",
@@ -117,6 +116,10 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
         (
             GOOD + "models: [{match: b, upstream: a, loss: [top-kk]}]",
             ":2: models[0].loss: 'top-kk' is not a rule, did you mean 'top-k'?",
+        ),
+        (
+            GOOD + "state: {carrier_keys: ['too short']}",
+            ":2: state.carrier_keys[0]: must be 32 bytes in hex or base64",
         ),
         (GOOD + "listen: ${PORT", ":2: listen: '${' without its '}'"),
         (GOOD + "listen: ${a-b}", ":2: listen: '${a-b}' is neither"),

@@ -16,7 +16,7 @@ DOCUMENT = Citation("document", title="a")
 @pytest.mark.parametrize(
     ("part", "client", "rules"),
     [
-        (Reasoning("hm", native=SIGNED), "chat", ["foreign-reasoning"]),
+        (Reasoning("hm", native=SIGNED), "completions", ["reasoning", "foreign-reasoning"]),
         (Reasoning("hm", native={**SIGNED, "signature": ""}), "chat", []),
         (Reasoning("hm"), "completions", ["reasoning"]),
         (HostedCall("web_search", {"type": "server_tool_use"}), "responses", ["hosted-tool"]),
@@ -41,7 +41,7 @@ def test_a_part_of_a_whole_reply(part: ReplyPart, client: ClientProtocol, rules:
     [
         (Open(0, HostedCall("web_search", {})), ["hosted-tool"]),
         (Open(0, Reasoning("")), []),
-        (Close(0, SIGNED), ["foreign-reasoning"]),
+        (Close(0, SIGNED), []),
         (Close(0, {"type": "reasoning", "encrypted_content": None}), []),
         (Cite(0, DOCUMENT), ["doc-citation"]),
     ],

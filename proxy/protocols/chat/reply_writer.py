@@ -11,7 +11,7 @@ from proxy.canonical import jsontext
 from proxy.canonical.parts import Call, Citation, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.stop import Stop
-from proxy.protocols.fields import Wire
+from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import (
     PARAGRAPH,
     Paragraphs,
@@ -44,6 +44,19 @@ def write_annotation(citation: Citation, start: int, end: int) -> Wire:
         "type": "url_citation",
         "url_citation": {"start_index": start, "end_index": end, "title": citation.title or url, "url": url},
     }
+
+
+def detail_entries(native: Wire | None) -> list[Wire]:
+    """What a client is to send back of a reasoning part, in `reasoning_details` (mapping.md 8.6)."""
+    if native is None or native.get("type") != "reasoning_details":
+        return []
+    entries = native.get("entries")
+    return [entry for entry in entries if is_object(entry)] if isinstance(entries, list) else []
+
+
+def write_details(entries: list[Wire]) -> list[Wire]:
+    """All entries at once, each with an index of its own: clients join lists by it."""
+    return [{**entry, "index": index} for index, entry in enumerate(entries)]
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
@@ -85,6 +98,7 @@ class _Message:
     refusal: str = ""
     calls: list[Wire] = field(default_factory=list)
     annotations: list[Wire] = field(default_factory=list)
+    details: list[Wire] = field(default_factory=list)
     logprobs: list[object] = field(default_factory=list)
     paragraphs: Paragraphs = field(default_factory=Paragraphs)
 
@@ -97,6 +111,7 @@ class _Message:
             case Reasoning():
                 if part.text and self.context.show_reasoning is not False:
                     self.reasoning += (PARAGRAPH if self.reasoning else "") + part.text
+                self.details += detail_entries(part.native)
             case Refusal():
                 self.refusal += part.text
             case Call():
@@ -133,6 +148,8 @@ class _Message:
         }
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
+        if self.details:
+            message["reasoning_details"] = write_details(self.details)
         if self.calls and self.context.legacy_functions:
             message["function_call"] = self.calls[0].get("function")
         elif self.calls:

@@ -25,7 +25,7 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, 
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
-from proxy.protocols.chat.reply_writer import reply_id, reply_reason, write_annotation
+from proxy.protocols.chat.reply_writer import detail_entries, reply_id, reply_reason, write_annotation, write_details
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
@@ -44,6 +44,7 @@ class StreamWriter:
         "_calls",
         "_cited",
         "_context",
+        "_details",
         "_end",
         "_failed",
         "_first",
@@ -80,6 +81,7 @@ class StreamWriter:
         self._refused = False
         self._calls = 0
         self._cited: list[Cite] = []
+        self._details: list[Wire] = []
         self._usage: Usage | None = None
         self._failed = False
 
@@ -93,7 +95,7 @@ class StreamWriter:
                 case Open():
                     self._open(event.k, event.part, out)
                 case Close():
-                    self._close(event.k, out)
+                    self._close(event, out)
                 case Cite():
                     self._cited.append(event)
                 case Start():
@@ -219,9 +221,12 @@ class StreamWriter:
             out += (head, jsontext.dumps(PARAGRAPH), self._tails[k])
         return head
 
-    def _close(self, k: int, out: list[bytes]) -> None:
+    def _close(self, event: Close, out: list[bytes]) -> None:
+        k = event.k
         part = self._parts[k]
         head = self._heads[k]
+        if isinstance(part, Reasoning):
+            self._details += detail_entries(event.native or part.native)
         if isinstance(part, Call) and part.kind != "custom" and not self._grown[k] and head:
             out += (head, b'"{}"', self._tails[k])
 
@@ -231,6 +236,8 @@ class StreamWriter:
         tier = service_tier(finish.service_tier)
         if tier is not None:
             self._name(tier)
+        if self._details:
+            out.append(self._chunk(jsontext.dumps({"reasoning_details": write_details(self._details)})))
         annotations = self._annotations()
         if annotations:
             out.append(self._chunk(jsontext.dumps({"annotations": annotations})))

@@ -198,7 +198,10 @@ class StreamWriter:
         self._head = self._lead = b""
         signature = b""
         if isinstance(part, Reasoning):
-            signature = self._signature(event.native or part.native)
+            native = event.native or part.native
+            if not begun and native is not None and native.get("type") == "redacted_thinking":
+                return self._whole(native)
+            signature = self._signature(native)
         if not begun and not signature:
             return b""
         return start + signature + self._stop()

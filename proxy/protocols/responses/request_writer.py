@@ -65,7 +65,7 @@ def _write_conversation(body: Wire, request: Request, target: Target, losses: Lo
 def _record_marks(instruction: Instruction, losses: LossReport) -> None:
     for part in instruction.parts:
         if part.cache is not None:
-            losses.drop(Rule.CACHE_CONTROL, instruction.at)
+            losses.drop(part.cache.rule, part.cache.at)
 
 
 def _write_tool_policy(body: Wire, request: Request, losses: LossReport) -> None:
@@ -86,7 +86,7 @@ def _write_sampling(body: Wire, request: Request, target: Target) -> None:
     if sampling.top_p is not None:
         body["top_p"] = sampling.top_p
     include: list[str] = []
-    if target.profile.efforts:
+    if target.profile.efforts or target.profile.unknown:  # a model that no table knows may reason
         include.append(WITH_ENCRYPTED_REASONING)
     if sampling.logprobs:
         body["top_logprobs"] = sampling.top_logprobs or 0

@@ -41,7 +41,7 @@ from proxy.protocols.responses import write_request
 
 Wire = dict[str, object]
 REASONS = ModelProfile("gpt-5.6", efforts=("none", "low", "medium", "high"))
-TARGET = Target("responses", "gpt-5.6")
+TARGET = Target("responses", "gpt-5.6", profile=ModelProfile("plain"))
 
 
 def write(request: Request, target: Target = TARGET) -> tuple[Wire, list[Loss]]:

@@ -1,0 +1,155 @@
+"""A tool loop of ten turns through any client: the backend sees its own reasoning byte for byte (mapping.md I4, 8.6).
+
+Each turn the backend thinks and calls a tool; the client sends back what its protocol let it keep, as its SDK would.
+"""
+
+import json
+
+import pytest
+
+from proxy.canonical.target import Dialect, Target
+from proxy.translation import pair
+from proxy.translation.envelope import PREFIXES, Scope
+from tests.harness.assemble import assemble
+from tests.harness.grammar import check_stream
+from tests.harness.wire import PROTOCOLS, Json, Protocol, read_events
+from tests.properties.scripts import Part, Script, event_bytes, whole_bytes
+
+PAIRS = [(client, backend) for client in PROTOCOLS for backend in PROTOCOLS if client != backend]
+TURNS = 10
+THOUGHT = "I should look at the next city, which is somewhere far away, and then decide what to do about it. "
+SCOPES = [Scope("0123456789ab"), Scope("0123456789ab", (bytes(range(32)),), "team-a")]
+TOOL = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def script(turn: int) -> Script:
+    """Thinking, then a call; number and text differ in each turn, and some thoughts are too short to be hashed."""
+    thought = (THOUGHT * 2 if turn % 3 else "Short.", f" Turn {turn}.")
+    return Script((Part("reasoning", thought, turn * 2), Part("call", ('{"a":', f'"{turn}"}}'), turn * 2 + 1)), "tool")
+
+
+def first_request(client: Protocol, *, stream: bool) -> dict[str, Json]:
+    common: dict[str, Json] = {"model": "m", "stream": stream}
+    if client == "chat":
+        tools: Json = [{"type": "function", "function": {"name": "tool_1", "parameters": TOOL}}]
+        return {**common, "messages": [{"role": "user", "content": "go"}], "tools": tools}
+    if client == "responses":
+        tools = [{"type": "function", "name": "tool_1", "parameters": TOOL, "strict": False}]
+        reasoning = {"summary": "auto"}
+        return {**common, "input": [{"role": "user", "content": "go"}], "tools": tools, "reasoning": reasoning}
+    tools = [{"name": "tool_1", "input_schema": TOOL}]
+    return {**common, "max_tokens": 900, "messages": [{"role": "user", "content": "go"}], "tools": tools}
+
+
+def with_answer(client: Protocol, request: dict[str, Json], reply: Json) -> dict[str, Json]:
+    """The next request: the reply as the client keeps it, and the result of its call."""
+    if client == "chat":
+        message = reply["choices"][0]["message"]
+        kept = {name: value for name, value in message.items() if name in ("role", "content", "tool_calls")}
+        kept["reasoning_details"] = message["reasoning_details"]
+        results = [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message["tool_calls"]]
+        return {**request, "messages": [*request["messages"], kept, *results]}
+    if client == "responses":
+        items = [{k: v for k, v in item.items() if k != "status"} for item in reply["output"]]
+        results = [
+            {"type": "function_call_output", "call_id": item["call_id"], "output": "done"}
+            for item in items
+            if item["type"] == "function_call"
+        ]
+        return {**request, "input": [*request["input"], *items, *results]}
+    results = [
+        {"type": "tool_result", "tool_use_id": block["id"], "content": "done"}
+        for block in reply["content"]
+        if block["type"] == "tool_use"
+    ]
+    turns = [{"role": "assistant", "content": reply["content"]}, {"role": "user", "content": results}]
+    return {**request, "messages": [*request["messages"], *turns]}
+
+
+def own_reasoning(backend: Protocol, body: Json) -> list[Json]:
+    """What the backend gets back of its reasoning, in order."""
+    if backend == "chat":
+        return [message["reasoning_content"] for message in body["messages"] if "reasoning_content" in message]
+    if backend == "responses":
+        return [item for item in body["input"] if item.get("type") == "reasoning"]
+    return [
+        block
+        for message in body["messages"]
+        for block in message["content"]
+        if isinstance(block, dict) and block["type"] in ("thinking", "redacted_thinking")
+    ]
+
+
+def said_reasoning(backend: Protocol, turn: int) -> Json:
+    """The same as the backend said it."""
+    part = script(turn).parts[0]
+    if backend == "chat":
+        return part.whole
+    if backend == "responses":
+        summary = [{"type": "summary_text", "text": part.whole}]
+        return {"id": f"rs_{part.number}", "type": "reasoning", "summary": summary, "encrypted_content": "enc"}
+    return {"type": "thinking", "thinking": part.whole, "signature": f"sig-{part.number}"}
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=["open", "sealed"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_ten_turns(client: Protocol, backend: Protocol, stream: bool, scope: Scope) -> None:
+    target = Target(backend, "m", Dialect())
+    request = first_request(client, stream=stream)
+    prefix: list[Json] = []
+    for turn in range(TURNS):
+        raw = json.dumps(request).encode()
+        prepared = pair.prepare(pair.peek(client, raw), target, pair.Options(scope=scope))
+        assert not any(mark.encode() in prepared.body for mark in PREFIXES)
+        body = json.loads(prepared.body)
+        assert own_reasoning(backend, body) == [said_reasoning(backend, past) for past in range(turn)]
+        messages = body["input" if backend == "responses" else "messages"]
+        assert messages[: len(prefix)] == prefix
+        prefix = messages
+        if stream:
+            translation = prepared.translation()
+            written = b"".join([*map(translation.feed, event_bytes(backend, script(turn))), translation.end()])
+            assert check_stream(client, written) == []
+            reply = assemble(client, read_events(written.decode()).events)
+        else:
+            reply = json.loads(prepared.reply(whole_bytes(backend, script(turn))))
+        assert "foreign-reasoning" not in {loss.rule for loss in prepared.losses}
+        request = with_answer(client, request, reply)
+
+
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_another_backend_gets_nothing_of_it(client: Protocol, backend: Protocol) -> None:
+    prepared = _after_one_turn(client, backend, SCOPES[0], Scope("ba9876543210"))
+    assert own_reasoning(backend, json.loads(prepared.body)) == []
+    assert "foreign-reasoning" in {loss.rule for loss in prepared.losses}
+
+
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_another_tenant_cannot_use_it(client: Protocol, backend: Protocol) -> None:
+    stranger = Scope("0123456789ab", SCOPES[1].keys, "team-b")
+    prepared = _after_one_turn(client, backend, SCOPES[1], stranger)
+    assert own_reasoning(backend, json.loads(prepared.body)) == []
+    assert "carrier-bad" in {loss.rule for loss in prepared.losses}
+
+
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_a_backend_of_the_clients_own_protocol_never_sees_an_envelope(client: Protocol, backend: Protocol) -> None:
+    raw = _next_request(client, backend, SCOPES[0])
+    assert any(mark.encode() in raw for mark in PREFIXES)
+    prepared = pair.prepare(pair.peek(client, raw), Target(client, "m", Dialect()), pair.Options())
+    assert not any(mark.encode() in prepared.body for mark in PREFIXES)
+    assert [loss.rule for loss in prepared.losses] == ["foreign-reasoning"]
+
+
+def _next_request(client: Protocol, backend: Protocol, scope: Scope) -> bytes:
+    target = Target(backend, "m", Dialect())
+    request = first_request(client, stream=False)
+    seen = pair.peek(client, json.dumps(request).encode())
+    reply = json.loads(pair.prepare(seen, target, pair.Options(scope=scope)).reply(whole_bytes(backend, script(0))))
+    return json.dumps(with_answer(client, request, reply)).encode()
+
+
+def _after_one_turn(client: Protocol, backend: Protocol, sealed: Scope, opened: Scope) -> pair.Prepared:
+    raw = _next_request(client, backend, sealed)
+    return pair.prepare(pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options(scope=opened))
