@@ -8,7 +8,8 @@ from tests.e2e.sdk_clients import CLIENTS, SDKS
 from tests.harness.grammar import check_stream
 from tests.harness.model_backend import ModelBackend
 from tests.harness.model_replies import render, sign, write_stream
-from tests.harness.request_types import Refused, check_request
+from tests.harness.model_rules import check_request
+from tests.harness.request_types import Refused
 from tests.harness.samples import ANSWER
 from tests.harness.wire import PROTOCOLS, Json, Protocol
 
