@@ -201,6 +201,8 @@ def effort_of_budget(budget: int) -> Effort:
 def rung_down(effort: Effort, accepted: tuple[Effort, ...]) -> Effort:
     """The nearest accepted level at or below; the lowest accepted one when there is none below."""
     rank = RUNGS.index(effort)
+    if effort == "minimal" and "low" in accepted and effort not in accepted:
+        return "low"  # the rung below would switch reasoning off (mapping.md 18.2)
     below = [level for level in accepted if RUNGS.index(level) <= rank]
     return below[-1] if below else accepted[0]
 
@@ -296,12 +298,16 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
         effort = "none"
     elif effort is None and policy.mode == "budget" and policy.budget is not None:
         effort = effort_of_budget(policy.budget)
+    if policy.mode in ("adaptive", "budget") and policy.show is None:
+        policy.show = True  # a Messages client that asks for thinking and does not say "omitted" wants to see it
     policy.mode, policy.budget = None, None
     if effort is None:
         return
     if target.profile.unknown:
         # A name that no table knows is taken at the client's word; only `none` is unsafe to send (mapping.md 8.4).
         policy.effort = None if effort == "none" else effort
+        if effort == "none":
+            losses.approx(Rule.REASONING_OFF, policy.at)
         return
     if not accepted:
         if effort != "none":

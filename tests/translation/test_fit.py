@@ -100,6 +100,7 @@ def test_a_budget_needs_the_thinking_of_the_open_loop() -> None:
         ("gpt-5.5", "budget", 31999, "xhigh"),
         ("gpt-5.5", "budget", 4000, "low"),
         ("gpt-5.5", "off", None, "none"),
+        ("gpt-5.5", "budget", 1024, "low"),
         ("o3", "off", None, "low"),
         ("gpt-5", "off", None, "minimal"),
         ("gpt-4.1", "budget", 4000, None),
@@ -244,3 +245,20 @@ def test_a_schema_that_claude_cannot_enforce_is_refused(schema: dict[str, object
             chat(output=Output(OutputFormat("json_schema", schema))),
             target("messages", "claude-opus-5"),
         )
+
+
+@pytest.mark.parametrize(
+    ("mode", "show", "shown"),
+    [
+        ("adaptive", None, True),
+        ("budget", None, True),
+        ("adaptive", False, False),
+        ("off", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_messages_client_that_asks_for_thinking_sees_it(
+    mode: str | None, show: bool | None, shown: bool | None
+) -> None:
+    request = Request("messages", "m", reasoning=ReasoningPolicy(mode, show=show))  # type: ignore[arg-type]
+    assert fitted(request, target("responses", "gpt-5.6"))[0].reasoning.show is shown
