@@ -8,7 +8,7 @@ client's request, kept on those parts that some protocol can't carry, so that a 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from proxy.canonical.loss import Path
+from proxy.canonical.loss import Path, Rule
 
 Extra = dict[str, object]
 Ttl = Literal["short", "long"]  # 5 min / 30 min, 1 h / 12 h (mapping.md 10.1)
@@ -16,9 +16,15 @@ Ttl = Literal["short", "long"]  # 5 min / 30 min, 1 h / 12 h (mapping.md 10.1)
 
 @dataclass(slots=True)
 class CacheMark:
-    """A prompt-cache breakpoint right behind the part that carries it."""
+    """A prompt-cache breakpoint right behind the part that carries it. `at` is the mark's own place."""
 
     ttl: Ttl = "short"
+    at: Path = field(default=(), compare=False)
+
+    @property
+    def rule(self) -> Rule:
+        """What its loss is recorded under: the client's name of the field."""
+        return Rule.PROMPT_CACHE_BREAKPOINT if self.at[-1:] == ("prompt_cache_breakpoint",) else Rule.CACHE_CONTROL
 
 
 @dataclass(slots=True)

@@ -95,7 +95,8 @@ class Output:
 @dataclass(slots=True)
 class Limits:
     """`max_output`: tokens, reasoning included; C `max_completion_tokens` or `max_tokens`, R
-    `max_output_tokens`, M `max_tokens`. `prewarm`: fill the prompt cache and answer nothing (M 0 tokens).
+    `max_output_tokens`, M `max_tokens`. `prewarm`: fill the prompt cache and answer nothing (M 0 tokens, R
+    `prompt_cache_options.prewarm`).
     """
 
     max_output: int | None = None
@@ -103,6 +104,7 @@ class Limits:
     stop: list[str] = field(default_factory=list)
     stop_at: Path = ()
     prewarm: bool = False
+    prewarm_at: Path = ()
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ def write(
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
     prewarm = request.limits.prewarm
     if prewarm:
-        losses.approx(Rule.PREWARM, request.limits.max_output_at)
+        losses.approx(Rule.PREWARM, request.limits.prewarm_at)
     body = dumps(BACKENDS[target.protocol].write_request(request, target, losses))
     return Written(body, request.stream, context, spelling, prewarm)
 

@@ -154,7 +154,7 @@ def _mapping(hints: tuple[Any, ...]) -> Check:
 
 
 @cache
-def _fields_of(struct: Any) -> tuple[dict[str, Any], frozenset[str]]:
+def fields_of(struct: Any) -> tuple[dict[str, Any], frozenset[str]]:
     """(fields by wire name, those that are needed) of a TypedDict."""
     fields: dict[str, Any] = {}
     needed: set[str] = set()
@@ -177,7 +177,7 @@ def _fields_of(struct: Any) -> tuple[dict[str, Any], frozenset[str]]:
 
 
 def _fields_check(struct: Any) -> Check:
-    fields, needed = _fields_of(struct)
+    fields, needed = fields_of(struct)
     # Only schemas say that they may hold more than they name.
     is_open = (getattr(struct, "__pydantic_config__", None) or {}).get("extra") == "allow"
 
@@ -198,7 +198,7 @@ def _fields_check(struct: Any) -> Check:
 
 
 def _union(variants: tuple[Any, ...]) -> Check:
-    flat = tuple(arm for variant in variants for arm in _arms(variant))
+    flat = tuple(arm for variant in variants for arm in arms_of(variant))
     structs = tuple(arm for arm in flat if typing_extensions.is_typeddict(arm))
     others = tuple(check_of(arm) for arm in flat if not typing_extensions.is_typeddict(arm))
 
@@ -216,10 +216,10 @@ def _union(variants: tuple[Any, ...]) -> Check:
     return check
 
 
-def _arms(hint: Any) -> tuple[Any, ...]:
+def arms_of(hint: Any) -> tuple[Any, ...]:
     hint = _bare(hint)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return tuple(arm for variant in typing.get_args(hint) for arm in _arms(variant))
+        return tuple(arm for variant in typing.get_args(hint) for arm in arms_of(variant))
     return (hint,)
 
 
@@ -229,11 +229,11 @@ def _tag(value: Json) -> str:
 
 @cache
 def _tags_of(struct: Any) -> tuple[tuple[str, tuple[object, ...]], ...]:
-    fields, _ = _fields_of(struct)
+    fields, _ = fields_of(struct)
     return tuple(
-        (name, tuple(word for arm in _arms(fields[name]) for word in typing.get_args(arm)))
+        (name, tuple(word for arm in arms_of(fields[name]) for word in typing.get_args(arm)))
         for name in ("type", "role")
-        if name in fields and all(typing.get_origin(arm) is Literal for arm in _arms(fields[name]))
+        if name in fields and all(typing.get_origin(arm) is Literal for arm in arms_of(fields[name]))
     )
 
 

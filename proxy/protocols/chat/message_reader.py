@@ -14,7 +14,6 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
     Call,
-    CallKind,
     Extra,
     Part,
     Reasoning,
@@ -51,6 +50,8 @@ _CALL_FIELDS = frozenset({"id", "type", "index", "function", "custom", "extra_co
 _REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _USUAL_FIELDS = _REASONING_FIELDS | {"role", "content", "tool_calls", "function_call", "annotations"}
 _ASSISTANT_FIELDS = _USUAL_FIELDS | {"refusal", "audio", "name"}
+_AUDIO_FIELDS = frozenset({"id", "data", "expires_at", "transcript"})  # all of an answer's; a request needs the id
+_CALLED_FIELDS = {"function": frozenset({"name", "arguments"}), "custom": frozenset({"name", "input"})}
 
 
 @dataclass(slots=True)
@@ -150,6 +151,7 @@ def _read_rarities(message: Wire, parts: list[Part], path: Path, losses: LossRep
     audio = mapping(message, "audio", path)
     if audio is not None:
         at = (*path, "audio")
+        report_unknown(audio, _AUDIO_FIELDS, at, losses)
         transcript = text(audio, "transcript", at)
         parts.append(Audio("", "", id=need_text(audio, "id", at), transcript=transcript, at=at))
     return _note_name(message, path, losses)
@@ -282,7 +284,11 @@ def _read_function_call(conversation: _Conversation, message: Wire, parts: list[
 
 
 def _read_call(
-    conversation: _Conversation, wire: Wire, call_kind: CallKind, path: Path, field_name: str | None = None
+    conversation: _Conversation,
+    wire: Wire,
+    call_kind: Literal["function", "custom"],
+    path: Path,
+    field_name: str | None = None,
 ) -> Call:
     """The call in the field of its kind, without its id.
 
@@ -291,6 +297,9 @@ def _read_call(
     field_name = field_name or call_kind
     path = (*path, field_name)
     called = as_object(wire.get(field_name), path)
+    known = _CALLED_FIELDS[call_kind]
+    if not called.keys() <= known:
+        report_unknown(called, known, path, conversation.losses)
     name = need_text(called, "name", path)
     if call_kind == "custom":
         return Call("", name, text(called, "input", path) or "", kind="custom", at=path)

@@ -37,7 +37,7 @@ PARAGRAPH = "\n\n"
 
 def write_messages(request: Request, target: Target, losses: LossReport) -> list[Wire]:
     """The `messages` of a prepared request. Raises `Rejected` for a part that the backend can't take."""
-    parts = PartWriter(target, request.origin, losses)
+    parts = PartWriter(target, losses)
     messages = _write_instructions(request, target, parts, losses)
     runs = _split_runs(request.turns)
     loop = _current_loop(runs)
@@ -94,7 +94,7 @@ def _write_instructions(request: Request, target: Target, parts: PartWriter, los
                 losses.approx(Rule.ROLE_DEVELOPER, instruction.at)
         for part in instruction.parts:
             if part.cache is not None:
-                parts.note_mark(instruction.at)
+                parts.note_mark(part.cache)
         text = PARAGRAPH.join(part.text for part in instruction.parts if part.text)
         if not text:
             continue
@@ -168,7 +168,7 @@ class _UserRun:
                 self._losses.approx(Rule.ROLE_DEVELOPER, turn.at)
         for part in turn.parts:
             if isinstance(part, Text) and part.cache is not None:
-                self._parts.note_mark(turn.at)
+                self._parts.note_mark(part.cache)
         self._messages.append({"role": role, "content": _joined(turn)})
 
     def _add_tags(self, tags: list[str]) -> None:
@@ -197,7 +197,7 @@ class _UserRun:
     def _tool_message(self, result: Result) -> Wire:
         dialect = self._target.dialect
         if result.cache is not None:
-            self._parts.note_mark(result.at)
+            self._parts.note_mark(result.cache)
         text = _only_text(result.parts)
         if text:
             return {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
@@ -232,7 +232,7 @@ def _only_text(parts: list[Part]) -> str | None:
     if len(parts) != 1:
         return None
     part = parts[0]
-    return part.text if type(part) is Text and part.cache is None else None
+    return part.text if type(part) is Text and part.cache is None and part.citations is None else None
 
 
 def _joined(turn: Turn) -> str:
@@ -282,7 +282,7 @@ class _AssistantMessage:
                 return
             case Call():
                 if part.cache is not None:
-                    self._parts.note_mark(part.at)
+                    self._parts.note_mark(part.cache)
                 self._calls.append(_write_call(part, self._losses))
             case Reasoning():
                 self._reasoning.append(part)
@@ -305,7 +305,9 @@ class _AssistantMessage:
     def _take_text(self, part: Text, turn: Turn) -> None:
         """Texts that touch are one text, split by another protocol at its citations."""
         if part.cache is not None:
-            self._parts.note_mark(turn.at)
+            self._parts.note_mark(part.cache)
+        if part.citations:
+            self._parts.note_citations(turn.at)
         if not part.text:
             return
         if part.phase is not None:

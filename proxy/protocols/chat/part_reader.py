@@ -24,11 +24,13 @@ from proxy.protocols.fields import (
 
 PartReader = Callable[[Wire, Path, LossReport], Part | None]
 
-_MARKS = frozenset({"prompt_cache_breakpoint", "cache_control"})
+_LONG = {"prompt_cache_breakpoint": "12h", "cache_control": "1h"}  # what a long life is called in each kind of mark
+_MARKS = _LONG.keys()
 _TEXT_FIELDS = frozenset({"type", "text"}) | _MARKS
 _IMAGE_FIELDS = frozenset({"type", "image_url"}) | _MARKS
 _AUDIO_FIELDS = frozenset({"type", "input_audio"}) | _MARKS
 _FILE_FIELDS = frozenset({"type", "file"}) | _MARKS
+_REFUSAL_FIELDS = frozenset({"type", "refusal"})
 _PDF_IN_BASE64 = "JVBERi"  # `%PDF-`
 
 
@@ -76,6 +78,7 @@ def _read_image(wire: Wire, path: Path, losses: LossReport) -> Image:
         return Image(_read_url(value, (*path, "image_url")), cache=read_mark(wire, path), at=path)
     at = (*path, "image_url")
     image = as_object(value, at)
+    report_unknown(image, frozenset({"url", "detail"}), at, losses)
     return Image(
         _read_url(need_text(image, "url", at), (*at, "url")),
         detail=one_of(image, "detail", DETAILS, at),
@@ -104,6 +107,7 @@ def _read_audio(wire: Wire, path: Path, losses: LossReport) -> Audio:
     report_unknown(wire, _AUDIO_FIELDS, path, losses)
     at = (*path, "input_audio")
     audio = as_object(wire.get("input_audio"), at)
+    report_unknown(audio, frozenset({"data", "format"}), at, losses)
     form = one_of(audio, "format", AUDIO_FORMATS, at)
     if form is None:
         invalid((*at, "format"), "this field is required.", code="missing_required_parameter")
@@ -114,8 +118,11 @@ def _read_file(wire: Wire, path: Path, losses: LossReport) -> Document:
     report_unknown(wire, _FILE_FIELDS, path, losses)
     at = (*path, "file")
     file = as_object(wire.get("file"), at)
+    report_unknown(file, frozenset({"file_data", "file_id", "filename"}), at, losses)
     content = text(file, "file_data", at)
     file_id = text(file, "file_id", at)
+    if content is not None and file_id is not None:
+        losses.drop(Rule.CONTENT, (*at, "file_id"))
     if content is None:
         if file_id is None:
             invalid(at, "one of 'file_data' and 'file_id' is required.", code="missing_required_parameter")
@@ -128,7 +135,8 @@ def _read_file(wire: Wire, path: Path, losses: LossReport) -> Document:
     return Document(source, title=text(file, "filename", at), cache=read_mark(wire, path), at=path)
 
 
-def _read_refusal(wire: Wire, path: Path, _losses: LossReport) -> Refusal:
+def _read_refusal(wire: Wire, path: Path, losses: LossReport) -> Refusal:
+    report_unknown(wire, _REFUSAL_FIELDS, path, losses)
     return Refusal(need_text(wire, "refusal", path))
 
 
@@ -164,11 +172,9 @@ PARTS: dict[str, PartReader] = {
 
 def read_mark(wire: Wire, path: Path) -> CacheMark | None:
     """`prompt_cache_breakpoint` of OpenAI, or the `cache_control` that gateways in front of Claude take."""
-    mark = mapping(wire, "prompt_cache_breakpoint", path)
-    if mark is not None:
-        long = text(mark, "ttl", (*path, "prompt_cache_breakpoint")) == "12h"
-        return CacheMark("long" if long else "short")
-    mark = mapping(wire, "cache_control", path)
-    if mark is None:
-        return None
-    return CacheMark("long" if text(mark, "ttl", (*path, "cache_control")) == "1h" else "short")
+    for name, long in _LONG.items():
+        mark = mapping(wire, name, path)
+        if mark is not None:
+            at = (*path, name)
+            return CacheMark("long" if text(mark, "ttl", at) == long else "short", at)
+    return None

@@ -3,11 +3,12 @@
 Parts that no Chat server knows have become text before (see `proxy.protocols`); what is left depends on the dialect.
 """
 
-from typing import Literal, assert_never
+from typing import assert_never
 
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
+    CacheMark,
     Call,
     Document,
     HostedCall,
@@ -37,33 +38,36 @@ def text_part(text: str) -> Wire:
 class PartWriter:
     """Writes parts for one target; `at` of a method is the place of the turn, for parts that have none of their own."""
 
-    __slots__ = ("_cache_rule", "_losses", "_target")
+    __slots__ = ("_losses", "_target")
 
-    def __init__(
-        self, target: Target, origin: Literal["chat", "responses", "messages", "completions"], losses: LossReport
-    ) -> None:
+    def __init__(self, target: Target, losses: LossReport) -> None:
         self._target = target
         self._losses = losses
-        self._cache_rule = Rule.CACHE_CONTROL if origin == "messages" else Rule.PROMPT_CACHE_BREAKPOINT
 
-    def note_mark(self, at: Path) -> None:
+    def note_mark(self, mark: CacheMark) -> None:
         """Record a cache mark that is not sent."""
-        self._losses.drop(self._cache_rule, at)
+        self._losses.drop(mark.rule, mark.at)
+
+    def note_citations(self, at: Path) -> None:
+        """Record citations of an earlier text, which only the vendor that made them could check."""
+        self._losses.drop(Rule.CITATIONS, at)
 
     def part(self, part: Part, at: Path) -> Wire | None:
         """The content part; None when it is left out, which is recorded. Raises `Rejected`."""
         match part:
             case Text():
                 if part.cache is not None:
-                    self.note_mark(at)
+                    self.note_mark(part.cache)
+                if part.citations:
+                    self.note_citations(at)
                 return text_part(part.text) if part.text else None
             case Image():
                 if part.cache is not None:
-                    self.note_mark(part.at)
+                    self.note_mark(part.cache)
                 return self._image(part)
             case Document():
                 if part.cache is not None:
-                    self.note_mark(part.at)
+                    self.note_mark(part.cache)
                 return self._file(part)
             case Audio():
                 return self._audio(part)

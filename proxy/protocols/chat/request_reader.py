@@ -77,10 +77,10 @@ def read_request(wire: Wire, losses: LossReport, *, exact: bool = False) -> Requ
         tool_policy=read_tool_policy(wire, losses),
         sampling=_read_sampling(wire),
         reasoning=_read_reasoning(wire, losses),
-        output=_read_output(wire),
+        output=_read_output(wire, losses),
         limits=_read_limits(wire),
-        cache=_read_cache(wire),
-        state=State(store=flag(wire, "store", ())),
+        cache=_read_cache(wire, losses),
+        state=_read_state(wire, losses),
         identity=_read_identity(wire, losses),
         service=Service(tier=text(wire, "service_tier", ())),
         stream=flag(wire, "stream", ()) or False,
@@ -168,21 +168,22 @@ def _read_thinking(thinking: Wire, policy: ReasoningPolicy, losses: LossReport) 
         policy.show = display == "summarized"
 
 
-def _read_output(wire: Wire) -> Output:
+def _read_output(wire: Wire, losses: LossReport) -> Output:
     return Output(
-        format=_read_format(wire),
+        format=_read_format(wire, losses),
         verbosity=one_of(wire, "verbosity", VERBOSITIES, ()),
         modalities=texts(wire, "modalities", ()),
         prediction=mapping(wire, "prediction", ()),
     )
 
 
-def _read_format(wire: Wire) -> OutputFormat | None:
+def _read_format(wire: Wire, losses: LossReport) -> OutputFormat | None:
     """`response_format`; the schema is nested here and flat in Responses."""
     form = mapping(wire, "response_format", ())
     if form is None:
         return None
     at: Path = ("response_format",)
+    report_unknown(form, frozenset({"type", "json_schema"}), at, losses)
     need_text(form, "type", at)
     type_ = one_of(form, "type", _FORMATS, at)
     if type_ == "json_object":
@@ -191,6 +192,7 @@ def _read_format(wire: Wire) -> OutputFormat | None:
         return None
     at = (*at, "json_schema")
     schema = as_object(form.get("json_schema"), at)
+    report_unknown(schema, frozenset({"name", "schema", "strict", "description"}), at, losses)
     return OutputFormat(
         "json_schema",
         schema=mapping(schema, "schema", at),
@@ -215,7 +217,15 @@ def _read_limits(wire: Wire) -> Limits:
     return limits
 
 
-def _read_cache(wire: Wire) -> CachePolicy:
+def _read_state(wire: Wire, losses: LossReport) -> State:
+    """Only the backend that gave an answer could keep it, and its ids are not those that this client sees."""
+    store = flag(wire, "store", ())
+    if store:
+        losses.approx(Rule.STORE, ("store",))
+    return State(store=store)
+
+
+def _read_cache(wire: Wire, losses: LossReport) -> CachePolicy:
     """The routing key and the lifetime; `prompt_cache_retention` is the older name of the latter."""
     cache = CachePolicy(key=text(wire, "prompt_cache_key", ()))
     retention = one_of(wire, "prompt_cache_retention", _RETENTIONS, ())
@@ -225,9 +235,11 @@ def _read_cache(wire: Wire) -> CachePolicy:
     options = mapping(wire, "prompt_cache_options", ())
     if options is not None:
         at: Path = ("prompt_cache_options",)
+        report_unknown(options, frozenset({"mode", "ttl"}), at, losses)
         mode = one_of(options, "mode", _CACHE_MODES, at)
         ttl = one_of(options, "ttl", _CACHE_TTLS, at)
-        cache.at = at
+        if mode is not None or ttl is not None:
+            cache.at = at
         cache.auto = None if mode is None else mode == "implicit"
         cache.ttl = cache.ttl if ttl is None else "long" if ttl == "12h" else "short"
     return cache

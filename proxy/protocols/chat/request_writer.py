@@ -49,9 +49,6 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     _write_output(request, sender)
     _write_limits(request, sender)
     _write_cache(request, sender)
-    if request.state.store:
-        # Only the proxy's own store keeps the answer: the client's id is not the backend's.
-        losses.approx(Rule.STORE, ("store",))
     _write_identity(request, sender)
     _write_service(request, sender)
     _write_stream(request, target.dialect, body)
@@ -183,10 +180,11 @@ def _write_cache(request: Request, sender: _Sender) -> None:
         sender.send("prompt_cache_key", cache.key, Rule.PROMPT_CACHE_KEY, ("prompt_cache_key",))
     if cache.auto is None and cache.ttl is None:
         return
-    rule = Rule.CACHE_CONTROL if request.origin == "messages" else Rule.PROMPT_CACHE_OPTIONS
     if request.origin == "messages":
-        # Its automatic mark is what this protocol does unasked.
-        if cache.ttl == "long":
+        # Its automatic mark is what OpenAI does unasked.
+        if not sender.takes("prompt_cache_options"):
+            sender.losses.drop(Rule.CACHE_CONTROL, cache.at)
+        elif cache.ttl == "long":
             sender.losses.approx(Rule.CACHE_TTL, cache.at)
         return
     options: Wire = {}
@@ -197,7 +195,7 @@ def _write_cache(request: Request, sender: _Sender) -> None:
     elif cache.ttl == "long":
         sender.losses.approx(Rule.CACHE_TTL, cache.at)
     if options:
-        sender.send("prompt_cache_options", options, rule, cache.at)
+        sender.send("prompt_cache_options", options, Rule.PROMPT_CACHE_OPTIONS, cache.at)
 
 
 def _write_identity(request: Request, sender: _Sender) -> None:

@@ -24,6 +24,7 @@ _TOOL_TYPES = frozenset({"function", "custom"})
 _TOOL_FIELDS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_FIELDS = frozenset({"name", "description", "parameters", "strict"})
 _CUSTOM_FIELDS = frozenset({"name", "description", "format"})
+_NAME = frozenset({"name"})
 _FORMATS = frozenset({"text", "grammar"})
 _MODES: dict[str, Literal["auto", "none", "any"]] = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 _ALLOWED_MODES = frozenset({"auto", "required"})
@@ -78,19 +79,23 @@ def _read_custom(wire: Wire, path: Path, losses: LossReport) -> CustomTool:
     return CustomTool(
         need_text(wire, "name", path),
         description=text(wire, "description", path),
-        grammar=_read_format(wire, path),
+        grammar=_read_format(wire, path, losses),
         at=path,
     )
 
 
-def _read_format(wire: Wire, path: Path) -> Grammar | None:
+def _read_format(wire: Wire, path: Path, losses: LossReport) -> Grammar | None:
     """`format` nests the grammar here, which Responses does not."""
     form = mapping(wire, "format", path)
+    if form is None:
+        return None
     at = (*path, "format")
-    if form is None or one_of(form, "type", _FORMATS, at) != "grammar":
+    report_unknown(form, frozenset({"type", "grammar"}), at, losses)
+    if one_of(form, "type", _FORMATS, at) != "grammar":
         return None
     at = (*at, "grammar")
     grammar = as_object(form.get("grammar"), at)
+    report_unknown(grammar, frozenset({"syntax", "definition"}), at, losses)
     syntax = one_of(grammar, "syntax", GRAMMAR_SYNTAXES, at)
     if syntax is None:
         invalid((*at, "syntax"), "this field is required.", code="missing_required_parameter")
@@ -103,7 +108,7 @@ def read_tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
     choice = wire.get("tool_choice")
     legacy = wire.get("function_call")
     if choice is None:
-        return ToolPolicy(parallel=parallel) if legacy is None else _read_function_call(legacy, parallel)
+        return ToolPolicy(parallel=parallel) if legacy is None else _read_function_call(legacy, parallel, losses)
     if legacy is not None:
         losses.drop(Rule.TOOL_CHOICE, ("function_call",))
     if type(choice) is str:
@@ -111,8 +116,8 @@ def read_tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
     at: Path = ("tool_choice",)
     choice = as_object(choice, at)
     if need_text(choice, "type", at) == "allowed_tools":
-        return _read_allowed(choice, parallel)
-    return ToolPolicy("named", named=_read_reference(choice, at), parallel=parallel)
+        return _read_allowed(choice, parallel, losses)
+    return ToolPolicy("named", named=_read_reference(choice, at, losses), parallel=parallel)
 
 
 def _read_mode(mode: str, path: Path) -> Literal["auto", "none", "any"]:
@@ -121,31 +126,38 @@ def _read_mode(mode: str, path: Path) -> Literal["auto", "none", "any"]:
     return _MODES[mode]
 
 
-def _read_function_call(choice: object, parallel: bool | None) -> ToolPolicy:
+def _read_function_call(choice: object, parallel: bool | None, losses: LossReport) -> ToolPolicy:
     at: Path = ("function_call",)
     if type(choice) is str:
         return ToolPolicy(_read_mode(choice, at), parallel=parallel, at=at)
-    name = need_text(as_object(choice, at), "name", at)
+    function = as_object(choice, at)
+    report_unknown(function, _NAME, at, losses)
+    name = need_text(function, "name", at)
     return ToolPolicy("named", named=ToolRef("function", name), parallel=parallel, at=at)
 
 
-def _read_allowed(choice: Wire, parallel: bool | None) -> ToolPolicy:
+def _read_allowed(choice: Wire, parallel: bool | None, losses: LossReport) -> ToolPolicy:
+    report_unknown(choice, frozenset({"type", "allowed_tools"}), ("tool_choice",), losses)
     at: Path = ("tool_choice", "allowed_tools")
     allowed = as_object(choice.get("allowed_tools"), at)
+    report_unknown(allowed, frozenset({"mode", "tools"}), at, losses)
     mode = one_of(allowed, "mode", _ALLOWED_MODES, at)
     if mode is None:
         invalid((*at, "mode"), "this field is required.", code="missing_required_parameter")
     tools: list[ToolRef] = []
     for index, item in enumerate(array(allowed, "tools", at) or ()):
         where = (*at, "tools", index)
-        tools.append(_read_reference(as_object(item, where), where))
+        tools.append(_read_reference(as_object(item, where), where, losses))
     return ToolPolicy(_MODES[mode], allowed=tools, parallel=parallel)
 
 
-def _read_reference(wire: Wire, path: Path) -> ToolRef:
+def _read_reference(wire: Wire, path: Path, losses: LossReport) -> ToolRef:
     """A tool as a choice names it: `{"type": "function", "function": {"name": …}}`."""
     type_ = one_of(wire, "type", _TOOL_TYPES, path)
     if type_ is None:
         invalid((*path, "type"), f"expected a string, got {kind(None)}.")
     at = (*path, type_)
-    return ToolRef(type_, need_text(as_object(wire.get(type_), at), "name", at))
+    named = as_object(wire.get(type_), at)
+    report_unknown(wire, frozenset({"type", type_}), path, losses)
+    report_unknown(named, _NAME, at, losses)
+    return ToolRef(type_, need_text(named, "name", at))

@@ -12,7 +12,7 @@ def write_tool(tool: Tool, losses: LossReport) -> Wire:
     match tool:
         case FunctionTool():
             if tool.cache is not None:
-                losses.drop(Rule.CACHE_CONTROL, tool.at)
+                losses.drop(tool.cache.rule, tool.cache.at)
             return {"type": "function", "function": _function(tool)}
         case CustomTool():
             return {"type": "custom", "custom": _custom(tool)}

@@ -82,7 +82,7 @@ def read_mark(wire: Wire, path: Path) -> CacheMark | None:
     mark = mapping(wire, "cache_control", path) or {}
     at = (*path, "cache_control")
     one_of(mark, "type", frozenset({"ephemeral"}), at)
-    return CacheMark("long" if one_of(mark, "ttl", frozenset({"5m", "1h"}), at) == "1h" else "short")
+    return CacheMark("long" if one_of(mark, "ttl", frozenset({"5m", "1h"}), at) == "1h" else "short", at)
 
 
 TEXT_FIELDS = frozenset({"type", "text", "citations", "cache_control"})
@@ -119,7 +119,7 @@ def _image(block: Wire, path: Path, reader: BlockReader) -> Image:
     if source is None:
         invalid((*path, "source"), "this field is required.")
     return Image(
-        _source(source, (*path, "source"), _IMAGE_SOURCES),
+        _source(source, (*path, "source"), _IMAGE_SOURCES, reader),
         transformed=mapping(block, "transformations", path) is not None,
         cache=read_mark(block, path),
         at=path,
@@ -132,7 +132,7 @@ def _document(block: Wire, path: Path, reader: BlockReader) -> Document:
         None,
         title=text(block, "title", path),
         context=text(block, "context", path),
-        cite=_cites(block, path),
+        cite=_cites(block, path, reader),
         cache=read_mark(block, path),
         at=path,
     )
@@ -141,9 +141,10 @@ def _document(block: Wire, path: Path, reader: BlockReader) -> Document:
     if source is None:
         invalid(at, "this field is required.")
     if source.get("type") == "content":
+        _report(source, _SOURCE_FIELDS["content"], at, reader)
         document.content = reader.parts(source.get("content"), (*at, "content"), _SOURCE_CONTENT)
     else:
-        document.source = _source(source, at, _DOCUMENT_SOURCES)
+        document.source = _source(source, at, _DOCUMENT_SOURCES, reader)
     return document
 
 
@@ -151,9 +152,20 @@ _IMAGE_SOURCES = frozenset({"base64", "url", "file"})
 _DOCUMENT_SOURCES = frozenset({"base64", "url", "file", "text", "content"})
 
 
-def _source(source: Wire, path: Path, allowed: frozenset[str]) -> Source:
+_SOURCE_FIELDS: dict[str, frozenset[str]] = {
+    "base64": frozenset({"type", "data", "media_type"}),
+    "url": frozenset({"type", "url"}),
+    "file": frozenset({"type", "file_id"}),
+    "text": frozenset({"type", "data", "media_type"}),
+    "content": frozenset({"type", "content"}),
+}
+
+
+def _source(source: Wire, path: Path, allowed: frozenset[str], reader: BlockReader) -> Source:
     need_text(source, "type", path)
-    match one_of(source, "type", allowed, path):
+    source_type = one_of(source, "type", allowed, path) or ""
+    _report(source, _SOURCE_FIELDS[source_type], path, reader)
+    match source_type:
         case "base64":
             return Source("base64", need_text(source, "data", path), need_text(source, "media_type", path))
         case "url":
@@ -164,14 +176,18 @@ def _source(source: Wire, path: Path, allowed: frozenset[str]) -> Source:
             return Source("text", need_text(source, "data", path), text(source, "media_type", path) or "text/plain")
 
 
-def _cites(block: Wire, path: Path) -> bool:
+def _cites(block: Wire, path: Path, reader: BlockReader) -> bool:
     citations = mapping(block, "citations", path)
-    return citations is not None and flag(citations, "enabled", (*path, "citations")) is True
+    if citations is None:
+        return False
+    at = (*path, "citations")
+    _report(citations, frozenset({"enabled"}), at, reader)
+    return flag(citations, "enabled", at) is True
 
 
 def _search_result(block: Wire, path: Path, reader: BlockReader) -> SearchResult:
     _report(block, _SEARCH_FIELDS, path, reader)
-    if _cites(block, path):
+    if _cites(block, path, reader):
         reader.losses.drop(Rule.CITE_REQUEST, (*path, "citations"))
     content: list[Text] = []
     at = (*path, "content")
@@ -217,9 +233,7 @@ def _call(block: Wire, path: Path, reader: BlockReader) -> Call:
         call.arguments = wrapped
     if len(block) > 4 or block.get("input") is None:
         toolset = text(block, "toolset_name", path)
-        caller = mapping(block, "caller", path)
-        if caller is not None and caller.get("type") != "direct":
-            reader.losses.approx(Rule.ALLOWED_CALLERS, (*path, "caller"))
+        _note_caller(block, path, reader)
         call.extra = _kept(block, ("caller", "toolset_name"))
         call.cache = read_mark(block, path)
         if toolset is not None:
@@ -228,6 +242,17 @@ def _call(block: Wire, path: Path, reader: BlockReader) -> Call:
     if call.kind == "function" and (tool := reader.typed.get(call.name)) is not None:
         call.kind, call.tool = "typed", tool
     return call
+
+
+def _note_caller(block: Wire, path: Path, reader: BlockReader) -> None:
+    """Record that code of the vendor made a call, which other protocols know nothing of."""
+    caller = mapping(block, "caller", path)
+    if caller is None:
+        return
+    at = (*path, "caller")
+    _report(caller, frozenset({"type", "tool_id"}), at, reader)
+    if caller.get("type") != "direct":
+        reader.losses.approx(Rule.ALLOWED_CALLERS, at)
 
 
 def _kept(block: Wire, names: tuple[str, ...]) -> Extra | None:
@@ -248,10 +273,15 @@ def _result(block: Wire, path: Path, reader: BlockReader) -> Result:
     return result
 
 
-def _result_only(block: Wire, path: Path, _reader: BlockReader) -> Opaque:
+def _result_only(block: Wire, path: Path, reader: BlockReader) -> Opaque:
     """`tool_reference` and `browser_state`: the translation layer turns them into what the backend can hold."""
     if block["type"] == "tool_reference":
         need_text(block, "tool_name", path)
+        _report(block, frozenset({"type", "tool_name", "cache_control"}), path, reader)
+    mark = read_mark(block, path)
+    if mark is not None:
+        reader.losses.drop(mark.rule, mark.at)
+        block = {name: value for name, value in block.items() if name != "cache_control"}
     return Opaque(str(block["type"]), block, at=path)
 
 

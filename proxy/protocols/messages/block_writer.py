@@ -104,13 +104,13 @@ class BlockWriter:
             case _:
                 assert_never(part)
 
-    def _mark(self, mark: CacheMark | None, path: Path) -> None:
+    def _mark(self, mark: CacheMark | None) -> None:
         if mark is not None:
-            self.losses.drop(Rule.PROMPT_CACHE_BREAKPOINT, path)
+            self.losses.drop(mark.rule, mark.at)
 
     def _text(self, part: Text, path: Path) -> Wire | None:
         if part.cache is not None:
-            self._mark(part.cache, path)
+            self._mark(part.cache)
         if part.phase is not None:
             self.losses.approx(Rule.PHASE, path)
         if not part.text or part.text.isspace():
@@ -135,7 +135,7 @@ class BlockWriter:
     # --- images, documents, search results (mapping.md 4.2, 4.3, 4.6) ---
 
     def _image(self, part: Image) -> Wire:
-        self._mark(part.cache, part.at)
+        self._mark(part.cache)
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.IMAGE_DETAIL, part.at)
         source = part.source
@@ -162,7 +162,7 @@ class BlockWriter:
         return {"type": "file", "file_id": source.data}
 
     def _document(self, part: Document) -> Wire:
-        self._mark(part.cache, part.at)
+        self._mark(part.cache)
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.DETAIL, part.at)
         if part.content is not None:
@@ -200,7 +200,7 @@ class BlockWriter:
                 assert_never(source.kind)
 
     def _search_result(self, part: SearchResult, path: Path) -> Wire:
-        self._mark(part.cache, part.at)
+        self._mark(part.cache)
         content = [block for inner in part.content if (block := self._text(inner, path)) is not None]
         return {"type": "search_result", "source": part.source, "title": part.title, "content": content}
 
@@ -214,8 +214,10 @@ class BlockWriter:
     # --- calls and results (mapping.md 4.5, 4.9) ---
 
     def _call(self, part: Call, path: Path) -> Wire:
-        self._mark(part.cache, part.at or path)
+        self._mark(part.cache)
         arguments: object = part.input
+        if part.kind == "typed":
+            self.losses.approx(Rule.TYPED_TOOL, part.at or path)
         if part.kind == "custom":
             self.losses.approx(Rule.CUSTOM_TOOL, part.at or path)
             arguments = {"input": part.arguments}
@@ -226,11 +228,11 @@ class BlockWriter:
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
 
     def _result(self, part: Result) -> Wire:
-        self._mark(part.cache, part.at)
+        self._mark(part.cache)
         block: Wire = {"type": "tool_result", "tool_use_id": part.call_id or ""}
         parts = part.parts
         if len(parts) == 1 and type(parts[0]) is Text:
-            self._mark(parts[0].cache, part.at)
+            self._mark(parts[0].cache)
             content: str | list[Wire] = parts[0].text
         else:
             content = self._nested(parts, part.at)

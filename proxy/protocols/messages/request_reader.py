@@ -163,6 +163,7 @@ def _record_dropped(body: Wire, losses: LossReport) -> None:
     if management is None:
         return
     path: Path = ("context_management",)
+    report_unknown(management, frozenset({"edits"}), path, losses)
     for index, entry in enumerate(array(management, "edits", path) or ()):
         edit_path = (*path, "edits", index)
         edit_type = need_text(as_object(entry, edit_path), "type", edit_path)
@@ -194,6 +195,7 @@ def _limits(body: Wire) -> Limits:
         stop=texts(body, "stop_sequences", ()) or [],
         stop_at=("stop_sequences",),
         prewarm=limit == 0,
+        prewarm_at=("max_tokens",) if limit == 0 else (),
     )
 
 

@@ -61,7 +61,7 @@ def _system(request: Request, losses: LossReport) -> list[Wire]:
     for instruction in request.instructions:
         for part in instruction.parts:
             if part.cache is not None:
-                losses.drop(Rule.PROMPT_CACHE_BREAKPOINT, instruction.at)
+                losses.drop(part.cache.rule, part.cache.at)
             if part.text.strip():
                 blocks.append({"type": "text", "text": part.text})
     return blocks
@@ -131,10 +131,6 @@ def _record_dropped(request: Request, losses: LossReport) -> None:
         losses.drop(Rule.PROMPT_CACHE_OPTIONS, cache.at or ("prompt_cache_options",))
     if request.identity.metadata:
         losses.drop(Rule.METADATA, ("metadata",))
-    if state.store:
-        losses.approx(Rule.STORE, ("store",))
-    if state.truncation == "auto":
-        losses.drop(Rule.TRUNCATION, ("truncation",))
     refused: tuple[tuple[object, Rule, Path], ...] = (
         (state.previous_id, Rule.PREVIOUS_RESPONSE_ID, ("previous_response_id",)),
         (state.conversation, Rule.CONVERSATION, ("conversation",)),

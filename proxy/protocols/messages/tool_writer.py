@@ -23,7 +23,7 @@ def _tool(tool: Tool, losses: LossReport) -> Wire:
             if tool.strict is True:
                 wire["strict"] = True
             if tool.cache is not None:
-                losses.drop(Rule.CACHE_CONTROL, tool.at)
+                losses.drop(tool.cache.rule, tool.cache.at)
             return wire
         case CustomTool():
             losses.refuse(Rule.CUSTOM_TOOL, tool.at, "free-form tools are not translated yet.")

@@ -28,6 +28,7 @@ from proxy.protocols.fields import (
     mapping,
     need_text,
     one_of,
+    report_unknown,
     text,
 )
 from proxy.protocols.responses.citations import read_citation
@@ -56,38 +57,44 @@ def read_content(content: object, path: Path, losses: LossReport, phase: str | N
 
 def _read_part(wire: Wire, path: Path, losses: LossReport) -> Part:
     part_type = need_text(wire, "type", path)
-    read = ON_PART.get(part_type)
-    if read is not None:
-        return read(wire, path)
-    losses.drop(Rule.UNKNOWN_FIELD, path)
-    return Opaque(part_type, wire, path)
+    known = ON_PART.get(part_type)
+    if known is None:
+        losses.drop(Rule.UNKNOWN_FIELD, path)
+        return Opaque(part_type, wire, path)
+    read, names = known
+    if not wire.keys() <= names:
+        report_unknown(wire, names, path, losses)
+    return read(wire, path, losses)
 
 
-def _text(wire: Wire, path: Path) -> Text:
+def _text(wire: Wire, path: Path, _: LossReport) -> Text:
     shown = need_text(wire, "text", path)
     return Text(shown, cache=_cache_mark(wire, path)) if len(wire) > 2 else Text(shown)
 
 
-def _output_text(wire: Wire, path: Path) -> Text:
+def _output_text(wire: Wire, path: Path, losses: LossReport) -> Text:
+    """Text of an earlier answer. How likely its tokens were is of no use to a backend."""
     shown = need_text(wire, "text", path)
     if not wire.get("annotations") and not wire.get("logprobs"):
         return Text(shown)
-    annotations, logprobs = array(wire, "annotations", path), array(wire, "logprobs", path)
-    citations = [read_citation(entry) for entry in annotations or () if is_object(entry)]
-    return Text(shown, citations or None, logprobs=logprobs or None)
+    if array(wire, "logprobs", path):
+        losses.drop(Rule.LOGPROBS, (*path, "logprobs"))
+    annotations = array(wire, "annotations", path)
+    return Text(shown, [read_citation(entry) for entry in annotations or () if is_object(entry)] or None)
 
 
-def _refusal(wire: Wire, path: Path) -> Refusal:
+def _refusal(wire: Wire, path: Path, _: LossReport) -> Refusal:
     return Refusal(need_text(wire, "refusal", path))
 
 
-def _image(wire: Wire, path: Path) -> Image:
-    source = read_image_source(wire, path)
+def _image(wire: Wire, path: Path, losses: LossReport) -> Image:
+    source = read_image_source(wire, path, losses)
     return Image(source, one_of(wire, "detail", IMAGE_DETAILS, path), cache=_cache_mark(wire, path), at=path)
 
 
-def read_image_source(wire: Wire, path: Path) -> Source:
+def read_image_source(wire: Wire, path: Path, losses: LossReport) -> Source:
     """Where an image is: `image_url` (a URL or a data URL) or `file_id`."""
+    _note_others(wire, ("image_url", "file_id"), path, losses)
     url = text(wire, "image_url", path)
     if url is not None:
         return _source_of_url(url, (*path, "image_url"))
@@ -97,9 +104,16 @@ def read_image_source(wire: Wire, path: Path) -> Source:
     invalid(path, "an image needs 'image_url' or 'file_id'.", code="missing_required_parameter")
 
 
-def _file(wire: Wire, path: Path) -> Document:
+def _note_others(wire: Wire, sources: tuple[str, ...], path: Path, losses: LossReport) -> None:
+    """Record the sources behind the first one that is given: a part has one."""
+    given = [name for name in sources if wire.get(name) is not None]
+    for name in given[1:]:
+        losses.drop(Rule.CONTENT, (*path, name))
+
+
+def _file(wire: Wire, path: Path, losses: LossReport) -> Document:
     return Document(
-        _file_source(wire, path),
+        _file_source(wire, path, losses),
         title=text(wire, "filename", path),
         detail=one_of(wire, "detail", FILE_DETAILS, path),
         cache=_cache_mark(wire, path),
@@ -107,7 +121,8 @@ def _file(wire: Wire, path: Path) -> Document:
     )
 
 
-def _file_source(wire: Wire, path: Path) -> Source:
+def _file_source(wire: Wire, path: Path, losses: LossReport) -> Source:
+    _note_others(wire, ("file_data", "file_url", "file_id"), path, losses)
     contents = text(wire, "file_data", path)
     if contents is not None:
         if contents.startswith("data:"):
@@ -132,11 +147,12 @@ def _source_of_url(url: str, path: Path) -> Source:
     return Source("base64", encoded, media_type or None)
 
 
-def _audio(wire: Wire, path: Path) -> Audio:
+def _audio(wire: Wire, path: Path, losses: LossReport) -> Audio:
+    at = (*path, "input_audio")
     sound = mapping(wire, "input_audio", path)
     if sound is None:
-        invalid((*path, "input_audio"), "this field is required.", code="missing_required_parameter")
-    at = (*path, "input_audio")
+        invalid(at, "this field is required.", code="missing_required_parameter")
+    report_unknown(sound, frozenset({"data", "format"}), at, losses)
     return Audio(need_text(sound, "data", at), need_text(sound, "format", at), at=path)
 
 
@@ -144,16 +160,25 @@ def _cache_mark(wire: Wire, path: Path) -> CacheMark | None:
     mark = mapping(wire, "prompt_cache_breakpoint", path)
     if mark is None:
         return None
-    ttl = one_of(mark, "ttl", BREAKPOINT_TTLS, (*path, "prompt_cache_breakpoint"))
-    return CacheMark("long" if ttl == "12h" else "short")
+    at = (*path, "prompt_cache_breakpoint")
+    return CacheMark("long" if one_of(mark, "ttl", BREAKPOINT_TTLS, at) == "12h" else "short", at)
 
 
-ON_PART: dict[str, Callable[[Wire, Path], Part]] = {
-    "input_text": _text,
-    "text": _text,
-    "output_text": _output_text,
-    "input_image": _image,
-    "input_file": _file,
-    "refusal": _refusal,
-    "input_audio": _audio,
+_TEXT = frozenset({"type", "text", "prompt_cache_breakpoint"})
+
+# How a part is read, and the fields that it may have.
+ON_PART: dict[str, tuple[Callable[[Wire, Path, LossReport], Part], frozenset[str]]] = {
+    "input_text": (_text, _TEXT),
+    "text": (_text, _TEXT),
+    "output_text": (_output_text, frozenset({"type", "text", "annotations", "logprobs"})),
+    "input_image": (
+        _image,
+        frozenset({"type", "image_url", "file_id", "detail", "prompt_cache_breakpoint"}),
+    ),
+    "input_file": (
+        _file,
+        frozenset({"type", "file_data", "file_url", "file_id", "filename", "detail", "prompt_cache_breakpoint"}),
+    ),
+    "refusal": (_refusal, frozenset({"type", "refusal"})),
+    "input_audio": (_audio, frozenset({"type", "input_audio"})),
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Call, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
+from proxy.canonical.parts import Call, Extra, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
 from proxy.canonical.request import Instruction
 from proxy.canonical.tools import Tool
 from proxy.protocols.fields import (
@@ -21,6 +21,7 @@ from proxy.protocols.fields import (
     kind,
     mapping,
     need_text,
+    report_unknown,
     text,
 )
 from proxy.protocols.responses.input_content import read_content, read_image_source
@@ -29,6 +30,20 @@ from proxy.protocols.responses.tables import CONTAINERS, HOSTED_ITEMS, HOSTED_RE
 from proxy.protocols.responses.tool_reader import read_tools
 
 PLAIN_CALL = frozenset({"type", "id", "call_id", "name", "arguments", "input", "status"})
+_CALL = PLAIN_CALL | {"namespace", "async", "caller"}
+_OUTPUT = frozenset({"type", "id", "call_id", "output", "status", "caller"})
+_CALLER = frozenset({"type", "caller_id"})
+# The fields of items that are read one by one; the other items are lost or kept as a whole. An item's own id and its
+# status are known and of no use: no other server can look the id up, and what is sent back is complete.
+FIELDS: dict[str, frozenset[str]] = {
+    "message": frozenset({"type", "id", "role", "content", "status", "phase"}),
+    "function_call": _CALL,
+    "function_call_output": _OUTPUT | {"name", "namespace"},
+    "custom_tool_call": _CALL,
+    "custom_tool_call_output": _OUTPUT,
+    "additional_tools": frozenset({"type", "id", "role", "tools"}),
+    "configuration_update": frozenset({"type", "id", "reasoning", "text"}),
+}
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "developer"}
 
 
@@ -57,6 +72,9 @@ def read_input(value: object, path: Path, losses: LossReport) -> Conversation:
         at = (*path, index)
         item = as_object(wire, at)
         item_type = text(item, "type", at) or _implied_type(item, at)
+        known = FIELDS.get(item_type)
+        if known is not None and not item.keys() <= known:
+            report_unknown(item, known, at, losses)
         ON_ITEM.get(item_type, _on_unknown)(conversation, item, at)
     return conversation
 
@@ -169,10 +187,19 @@ def _add_rarities(call: Call, conversation: Conversation, wire: Wire, path: Path
     call.namespace = text(wire, "namespace", path)
     if flag(wire, "async", path):
         conversation.losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its result may come turns later.")
+    call.extra = _caller(conversation, wire, path)
+
+
+def _caller(conversation: Conversation, wire: Wire, path: Path) -> Extra | None:
+    """Who made a call, unless it was the model itself."""
     caller = mapping(wire, "caller", path)
-    if caller is not None and caller.get("type") != "direct":
-        conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
-        call.extra = {"caller": caller}
+    if caller is None:
+        return None
+    report_unknown(caller, _CALLER, (*path, "caller"), conversation.losses)
+    if caller.get("type") == "direct":
+        return None
+    conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
+    return {"caller": caller}
 
 
 def _on_typed_call(conversation: Conversation, wire: Wire, path: Path) -> None:
@@ -211,13 +238,20 @@ def _on_function_output(conversation: Conversation, wire: Wire, path: Path) -> N
         text(wire, "call_id", path),
         _output(conversation, wire, path),
         name=text(wire, "name", path),
+        extra=_caller(conversation, wire, path),
         at=path,
     )
     _result_turn(conversation, path).parts.append(result)
 
 
 def _on_custom_output(conversation: Conversation, wire: Wire, path: Path) -> None:
-    result = Result(need_text(wire, "call_id", path), _output(conversation, wire, path), kind="custom", at=path)
+    result = Result(
+        need_text(wire, "call_id", path),
+        _output(conversation, wire, path),
+        kind="custom",
+        extra=_caller(conversation, wire, path),
+        at=path,
+    )
     _result_turn(conversation, path).parts.append(result)
 
 
@@ -278,7 +312,7 @@ def _on_computer_output(conversation: Conversation, wire: Wire, path: Path) -> N
     if screenshot is None:
         invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
     at = (*path, "output")
-    image = Image(read_image_source(screenshot, at), at=at)
+    image = Image(read_image_source(screenshot, at, conversation.losses), at=at)
     _typed_result(conversation, need_text(wire, "call_id", path), [image], wire, path)
 
 

@@ -66,14 +66,21 @@ def _assistant_items(items: list[Wire], turn: Turn, losses: LossReport) -> None:
             if texts and texts[0].phase != part.phase:
                 _flush_texts(items, texts)
             texts.append(part)
-            if part.cache is not None:
-                losses.drop(Rule.CACHE_CONTROL, turn.at)
+            _note_unsaid(part, turn.at, losses)
         else:
             item = _assistant_item(part, turn, losses)
             if item is not None:
                 _flush_texts(items, texts)
                 items.append(item)
     _flush_texts(items, texts)
+
+
+def _note_unsaid(part: Text, at: Path, losses: LossReport) -> None:
+    """Record what a text had beside its words."""
+    if part.cache is not None:
+        losses.drop(part.cache.rule, part.cache.at)
+    if part.citations:
+        losses.drop(Rule.CITATIONS, at)
 
 
 def _flush_texts(items: list[Wire], texts: list[Text]) -> None:
@@ -116,7 +123,7 @@ def _assistant_item(part: Part, turn: Turn, losses: LossReport) -> Wire | None:
 
 def _call(call: Call, losses: LossReport) -> Wire:
     if call.cache is not None:
-        losses.drop(Rule.CACHE_CONTROL, call.at)
+        losses.drop(call.cache.rule, call.cache.at)
     match call.kind:
         case "function":
             return {
@@ -165,7 +172,7 @@ def _short(content: list[Wire]) -> object:
 
 def _output(result: Result, target: Target, losses: LossReport) -> Wire:
     if result.cache is not None:
-        losses.drop(Rule.CACHE_CONTROL, result.at)
+        losses.drop(result.cache.rule, result.cache.at)
     content = [
         written for part in result.parts if (written := _input_part(part, result.at, target, losses)) is not None
     ]
@@ -182,8 +189,7 @@ def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wir
     """The content part; None when the part is left out, which is recorded. `at` is the place of its turn."""
     match part:
         case Text():
-            if part.cache is not None:
-                losses.drop(Rule.CACHE_CONTROL, at)
+            _note_unsaid(part, at, losses)
             return {"type": "input_text", "text": part.text}
         case Image():
             return _image(part, target, losses)
@@ -213,7 +219,7 @@ def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wir
 
 def _image(part: Image, target: Target, losses: LossReport) -> Wire:
     if part.cache is not None:
-        losses.drop(Rule.CACHE_CONTROL, part.at)
+        losses.drop(part.cache.rule, part.cache.at)
     detail = part.detail or "auto"
     if part.source.kind == "file":
         return {"type": "input_image", "file_id": _file_id(part.source, part.at, target, losses), "detail": detail}
@@ -224,7 +230,7 @@ def _image(part: Image, target: Target, losses: LossReport) -> Wire:
 
 def _file(part: Document, target: Target, losses: LossReport) -> Wire:
     if part.cache is not None:
-        losses.drop(Rule.CACHE_CONTROL, part.at)
+        losses.drop(part.cache.rule, part.cache.at)
     source = part.source
     if source is None or source.kind == "text":
         losses.approx(Rule.TEXT_DOC, part.at)

@@ -101,6 +101,11 @@ TRUNCATIONS = frozenset({"auto", "disabled"})
 CACHE_MODES = frozenset({"implicit", "explicit"})
 CACHE_TTLS = frozenset({"30m", "12h"})
 FORMATS = frozenset({"text", "json_object", "json_schema"})
+RETENTIONS = frozenset({"in_memory", "24h"})
+# Fields of nested objects.
+REASONING = frozenset({"effort", "summary", "generate_summary", "context", "mode"})
+FORMAT = frozenset({"type", "name", "schema", "strict", "description"})
+CACHE_OPTIONS = frozenset({"mode", "ttl", "prewarm", "comparison_response_id"})
 
 
 def read_request(wire: Wire, losses: LossReport) -> Request:
@@ -119,7 +124,7 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         _tool_policy(wire, losses),
         _sampling(wire),
         _reasoning(mapping(wire, "reasoning", ()) or {}, ("reasoning",), losses),
-        _output(mapping(wire, "text", ()) or {}, ("text",)),
+        _output(mapping(wire, "text", ()) or {}, ("text",), losses),
         _limits(wire),
         _cache(wire, losses),
         _state(wire, losses),
@@ -127,13 +132,21 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         Service(text(wire, "service_tier", ())),
         flag(wire, "stream", ()) or False,
     )
-    mapping(wire, "stream_options", ())
+    _stream_options(wire, losses)
     for update, path in conversation.updates:
         _update(request, update, path, losses)
     if not wire.keys() <= KNOWN:
         report_unknown(wire, KNOWN, (), losses)
     request.echo = echo_of(wire)
     return request
+
+
+def _stream_options(wire: Wire, losses: LossReport) -> None:
+    """Padding against eavesdroppers is not made here, and costs nothing to lose (mapping.md 11.1)."""
+    options = mapping(wire, "stream_options", ())
+    if options is not None:
+        flag(options, "include_obfuscation", ("stream_options",))
+        report_unknown(options, frozenset({"include_obfuscation"}), ("stream_options",), losses)
 
 
 def _refuse_state(wire: Wire, losses: LossReport) -> None:
@@ -197,18 +210,22 @@ def _tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
 
 
 def _sampling(wire: Wire) -> Sampling:
+    """`top_logprobs` is of no effect unless `include` asks for log probabilities (responses.md 3)."""
     include = wire.get("include")
+    with_logprobs = type(include) is list and WITH_LOGPROBS in include
+    top = whole(wire, "top_logprobs", ())
     return Sampling(
         number(wire, "temperature", ()),
         number(wire, "top_p", ()),
         presence_penalty=number(wire, "presence_penalty", ()),
         frequency_penalty=number(wire, "frequency_penalty", ()),
-        logprobs=True if type(include) is list and WITH_LOGPROBS in include else None,
-        top_logprobs=whole(wire, "top_logprobs", ()) or None,
+        logprobs=True if with_logprobs else None,
+        top_logprobs=top or None if with_logprobs else None,
     )
 
 
 def _reasoning(wire: Wire, path: Path, losses: LossReport) -> ReasoningPolicy:
+    report_unknown(wire, REASONING, path, losses)
     summary = one_of(wire, "summary", SUMMARIES, path) or one_of(wire, "generate_summary", SUMMARIES, path)
     for name, default in (("context", "auto"), ("mode", "standard")):
         if (text(wire, name, path) or default) != default:
@@ -221,15 +238,17 @@ def _reasoning(wire: Wire, path: Path, losses: LossReport) -> ReasoningPolicy:
     )
 
 
-def _output(wire: Wire, path: Path) -> Output:
-    return Output(_format(wire, path), text(wire, "verbosity", path))
+def _output(wire: Wire, path: Path, losses: LossReport) -> Output:
+    report_unknown(wire, frozenset({"format", "verbosity"}), path, losses)
+    return Output(_format(wire, path, losses), text(wire, "verbosity", path))
 
 
-def _format(wire: Wire, path: Path) -> OutputFormat | None:
+def _format(wire: Wire, path: Path, losses: LossReport) -> OutputFormat | None:
     given = mapping(wire, "format", path)
     if given is None:
         return None
     at = (*path, "format")
+    report_unknown(given, FORMAT, at, losses)
     match one_of(given, "type", FORMATS, at):
         case "json_object":
             return OutputFormat("json_object", at=at)
@@ -259,21 +278,29 @@ def _limits(wire: Wire) -> Limits:
     options = mapping(wire, "prompt_cache_options", ())
     if options is not None:
         limits.prewarm = flag(options, "prewarm", ("prompt_cache_options",)) or False
+        limits.prewarm_at = ("prompt_cache_options", "prewarm") if limits.prewarm else ()
     return limits
 
 
 def _cache(wire: Wire, losses: LossReport) -> CachePolicy:
-    cache = CachePolicy(text(wire, "prompt_cache_key", ()), at=("prompt_cache_options",))
+    """The routing key and the lifetime; `prompt_cache_retention` is the older name of the latter."""
+    cache = CachePolicy(text(wire, "prompt_cache_key", ()))
+    retention = one_of(wire, "prompt_cache_retention", RETENTIONS, ())
+    if retention is not None:
+        cache.ttl, cache.at = "long" if retention == "24h" else "short", ("prompt_cache_retention",)
     options = mapping(wire, "prompt_cache_options", ())
-    if options is not None:
-        mode = one_of(options, "mode", CACHE_MODES, cache.at)
-        cache.auto = None if mode is None else mode == "implicit"
-        ttl = one_of(options, "ttl", CACHE_TTLS, cache.at)
-        cache.ttl = None if ttl is None else ("long" if ttl == "12h" else "short")
-        if options.get("comparison_response_id") is not None:
-            losses.drop(Rule.PROMPT_CACHE_OPTIONS, (*cache.at, "comparison_response_id"))
-    if text(wire, "prompt_cache_retention", ()) == "24h":
-        cache.ttl = "long"
+    if options is None:
+        return cache
+    at: Path = ("prompt_cache_options",)
+    report_unknown(options, CACHE_OPTIONS, at, losses)
+    mode = one_of(options, "mode", CACHE_MODES, at)
+    ttl = one_of(options, "ttl", CACHE_TTLS, at)
+    if mode is not None or ttl is not None:
+        cache.at = at
+    cache.auto = None if mode is None else mode == "implicit"
+    cache.ttl = cache.ttl if ttl is None else "long" if ttl == "12h" else "short"
+    if options.get("comparison_response_id") is not None:
+        losses.drop(Rule.PROMPT_CACHE_OPTIONS, (*at, "comparison_response_id"))
     return cache
 
 
@@ -310,5 +337,7 @@ def _update(request: Request, wire: Wire, path: Path, losses: LossReport) -> Non
         if effort.effort is not None:
             request.reasoning.effort, request.reasoning.at = effort.effort, effort.at
     settings = mapping(wire, "text", path)
-    if settings is not None and settings.get("format") is not None:
-        request.output.format = _format(settings, (*path, "text"))
+    if settings is not None:
+        report_unknown(settings, frozenset({"format"}), (*path, "text"), losses)
+        if settings.get("format") is not None:
+            request.output.format = _format(settings, (*path, "text"), losses)

@@ -88,7 +88,7 @@ def _write_sampling(body: Wire, request: Request, target: Target) -> None:
     include: list[str] = []
     if target.profile.efforts or target.profile.unknown:  # a model that no table knows may reason
         include.append(WITH_ENCRYPTED_REASONING)
-    if sampling.logprobs:
+    if sampling.logprobs or sampling.top_logprobs:
         body["top_logprobs"] = sampling.top_logprobs or 0
         include.append(WITH_LOGPROBS)
     if include:

@@ -17,6 +17,7 @@ from proxy.protocols.fields import (
     mapping,
     need_text,
     one_of,
+    report_unknown,
     text,
 )
 from proxy.protocols.responses.tables import CONTAINERS
@@ -25,6 +26,10 @@ Mode = Literal["none", "auto", "any"]
 
 MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "any"}
 PLAIN_FUNCTION = frozenset({"type", "name", "description", "parameters", "strict"})
+RARITIES = frozenset({"defer_loading", "async", "output_schema", "allowed_callers"})
+FUNCTION = PLAIN_FUNCTION | RARITIES
+CUSTOM = frozenset({"type", "name", "description", "format"}) | RARITIES
+NAMESPACE = frozenset({"type", "name", "description", "tools"})
 SYNTAXES = frozenset({"lark", "regex"})
 
 # Types of hosted tools, with the kind of mapping.md 1.1.
@@ -84,6 +89,7 @@ def read_tools(wires: list[object], path: Path, losses: LossReport) -> list[Tool
                 tools.append(_shell(wire, at))
             case "programmatic_tool_calling":
                 losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, at)
+                report_unknown(wire, frozenset({"type"}), at, losses)
             case ("local_shell" | "apply_patch" | "computer" | "computer_use_preview") as tool_type:
                 typed = TYPED_TOOL_TYPES[tool_type]
                 tools.append(TypedTool(typed, wire, typed, at))
@@ -104,6 +110,7 @@ def _function(wire: Wire, path: Path, losses: LossReport, namespace: str | None 
         at=path,
     )
     if not wire.keys() <= PLAIN_FUNCTION:
+        report_unknown(wire, FUNCTION, path, losses)
         _add_rarities(tool, wire, path, losses)
     return tool
 
@@ -112,19 +119,21 @@ def _custom(wire: Wire, path: Path, losses: LossReport, namespace: str | None = 
     tool = CustomTool(
         need_text(wire, "name", path),
         text(wire, "description", path) or None,
-        _grammar(wire, path),
+        _grammar(wire, path, losses),
         namespace,
         at=path,
     )
+    report_unknown(wire, CUSTOM, path, losses)
     _add_rarities(tool, wire, path, losses)
     return tool
 
 
-def _grammar(wire: Wire, path: Path) -> Grammar | None:
+def _grammar(wire: Wire, path: Path, losses: LossReport) -> Grammar | None:
     given = mapping(wire, "format", path)
     if given is None:
         return None
     at = (*path, "format")
+    report_unknown(given, frozenset({"type", "syntax", "definition"}), at, losses)
     match need_text(given, "type", at):
         case "text":
             return None
@@ -149,6 +158,7 @@ def _add_rarities(tool: FunctionTool | CustomTool, wire: Wire, path: Path, losse
 
 def _namespace(wire: Wire, path: Path, losses: LossReport) -> list[Tool]:
     name = need_text(wire, "name", path)
+    report_unknown(wire, NAMESPACE, path, losses)
     if text(wire, "description", path):
         losses.approx(Rule.NAMESPACE, (*path, "description"))
     members: list[Tool] = []
@@ -181,6 +191,7 @@ def read_tool_choice(value: object, path: Path, policy: ToolPolicy, losses: Loss
         return
     choice = as_object(value, path)
     if choice.get("type") == "allowed_tools":
+        report_unknown(choice, frozenset({"type", "mode", "tools"}), path, losses)
         policy.mode = _mode(need_text(choice, "mode", path), (*path, "mode"))
         policy.allowed = []
         for index, entry in enumerate(array(choice, "tools", path) or []):
@@ -200,6 +211,7 @@ def _mode(value: str, path: Path) -> Mode:
 
 def _reference(wire: Wire, path: Path, losses: LossReport) -> ToolRef:
     tool_type = need_text(wire, "type", path)
+    report_unknown(wire, frozenset({"type", "name", "namespace", "server_label"}), path, losses)
     match tool_type:
         case "function" | "custom":
             return ToolRef(tool_type, need_text(wire, "name", path), text(wire, "namespace", path))

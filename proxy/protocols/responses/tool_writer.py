@@ -35,7 +35,7 @@ def _function(tool: FunctionTool, losses: LossReport) -> Wire:
     if tool.deferred:
         losses.approx(Rule.DEFER_LOADING, tool.at)
     if tool.cache is not None:
-        losses.drop(Rule.CACHE_CONTROL, tool.at)
+        losses.drop(tool.cache.rule, tool.cache.at)
     return written
 
 

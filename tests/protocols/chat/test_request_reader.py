@@ -430,7 +430,7 @@ def test_identity_state_service_and_stream() -> None:
     assert request.state == State(store=True)
     assert request.service == Service("flex")
     assert (request.stream, request.include_usage) == (True, True)
-    assert losses == [Loss(Rule.USER, "drop", "user")]
+    assert losses == [Loss(Rule.STORE, "approx", "store"), Loss(Rule.USER, "drop", "user")]
 
 
 # --- what is refused ---

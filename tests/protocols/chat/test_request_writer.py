@@ -12,6 +12,7 @@ from proxy.canonical.parts import (
     Audio,
     CacheMark,
     Call,
+    Citation,
     Document,
     HostedCall,
     Image,
@@ -35,7 +36,6 @@ from proxy.canonical.request import (
     Request,
     Sampling,
     Service,
-    State,
 )
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import CustomTool, FunctionTool, Grammar, HostedTool, ToolPolicy, ToolRef, TypedTool
@@ -554,7 +554,6 @@ EVERYTHING: Wire = {
     "cache": CachePolicy("k", False, "short", at=("prompt_cache_options",)),
     "identity": Identity("u", ("safety_identifier",), {"a": "b"}),
     "service": Service("flex"),
-    "state": State(store=True),
 }
 
 
@@ -569,7 +568,6 @@ def test_other_fields_go_only_to_a_server_that_takes_them() -> None:
         Loss(Rule.PREDICTION, "drop", "prediction"),
         Loss(Rule.PROMPT_CACHE_KEY, "drop", "prompt_cache_key"),
         Loss(Rule.PROMPT_CACHE_OPTIONS, "drop", "prompt_cache_options"),
-        Loss(Rule.STORE, "approx", "store"),
         Loss(Rule.SAFETY_IDENTIFIER, "drop", "safety_identifier"),
         Loss(Rule.METADATA, "drop", "metadata"),
         Loss(Rule.SERVICE_TIER, "drop", "service_tier"),
@@ -589,7 +587,7 @@ def test_openai_takes_its_own_fields() -> None:
         "metadata": {"a": "b"},
         "service_tier": "flex",
     }
-    assert losses == [Loss(Rule.STORE, "approx", "store")]
+    assert losses == []
 
 
 def test_the_user_of_a_messages_client_leaves_only_as_a_hash() -> None:
@@ -647,20 +645,19 @@ def test_a_schema_is_nested() -> None:
 
 
 def test_cache_marks_and_long_lifetimes_are_recorded() -> None:
-    mark = CacheMark("long")
+    mark = CacheMark("long", at=("messages", 0, "content", 0, "cache_control"))
+    cited = Text("Go", [Citation("url", "https://e.test")], cache=mark)
     request = asked(
-        turns=[Turn("user", [Text("Go", cache=mark), replace(PICTURE, cache=mark)], at=AT)],
+        turns=[Turn("user", [cited, replace(PICTURE, cache=mark)], at=AT)],
         instructions=[Instruction([Text("s", cache=mark)], at=("system", 0))],
         tools=[replace(FUNCTION, cache=mark)],
         cache=CachePolicy(auto=True, ttl="long", at=("cache_control",)),
     )
-    assert write(request)[1] == [
-        Loss(Rule.CACHE_CONTROL, "drop", "system[0]"),
-        Loss(Rule.CACHE_CONTROL, "drop", "messages[0]"),
-        Loss(Rule.CACHE_CONTROL, "drop", "messages[0].content[1]"),
-        Loss(Rule.CACHE_CONTROL, "drop", "tools[0]"),
-        Loss(Rule.CACHE_TTL, "approx", "cache_control"),
-    ]
+    marked = Loss(Rule.CACHE_CONTROL, "drop", "messages[0].content[0].cache_control")
+    cited_at = Loss(Rule.CITATIONS, "drop", "messages[0]")
+    kept_unasked = Loss(Rule.CACHE_TTL, "approx", "cache_control")
+    assert write(request, OPENAI)[1] == [marked, marked, cited_at, marked, marked, kept_unasked]
+    assert write(request)[1][-1] == Loss(Rule.CACHE_CONTROL, "drop", "cache_control")
 
 
 def test_a_last_turn_of_the_assistant_is_to_be_continued() -> None:

@@ -522,7 +522,8 @@ def test_the_old_place_of_the_format() -> None:
 
 def test_a_prewarm() -> None:
     request, _ = read(max_tokens=0)
-    assert request.limits == Limits(0, ("max_tokens",), [], ("stop_sequences",), prewarm=True)
+    at = ("max_tokens",)
+    assert request.limits == Limits(0, at, [], ("stop_sequences",), prewarm=True, prewarm_at=at)
 
 
 # --- what no other vendor has ---

@@ -205,21 +205,19 @@ def test_service_tier(tier: str, wire: str | None, losses: list[Loss]) -> None:
 
 
 def test_what_messages_has_no_place_for_is_recorded() -> None:
+    mark = CacheMark(at=("messages", 0, "content", 0, "prompt_cache_breakpoint"))
     _, losses = write(
         asking(
-            Turn("user", [Text("Hello", cache=CacheMark())], at=("messages", 0)),
+            Turn("user", [Text("Hello", cache=mark)], at=("messages", 0)),
             cache=CachePolicy(key="k", auto=True, ttl="long"),
             identity=Identity(metadata={"a": "b"}),
-            state=State(store=True, truncation="auto"),
         )
     )
     assert losses == [
-        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "messages[0]"),
+        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "messages[0].content[0].prompt_cache_breakpoint"),
         Loss(Rule.PROMPT_CACHE_KEY, "drop", "prompt_cache_key"),
         Loss(Rule.PROMPT_CACHE_OPTIONS, "drop", "prompt_cache_options"),
         Loss(Rule.METADATA, "drop", "metadata"),
-        Loss(Rule.STORE, "approx", "store"),
-        Loss(Rule.TRUNCATION, "drop", "truncation"),
     ]
 
 

@@ -69,7 +69,6 @@ def test_the_smallest_request() -> None:
         [Turn("user", [Text("Hello")], at=("input",))],
         reasoning=ReasoningPolicy(at=("reasoning", "effort")),
         limits=Limits(max_output_at=("max_output_tokens",)),
-        cache=CachePolicy(at=("prompt_cache_options",)),
         identity=Identity(end_user_at=("user",)),
         echo=request.echo,
     )

@@ -10,6 +10,7 @@ from proxy.canonical.parts import (
     Audio,
     CacheMark,
     Call,
+    Citation,
     Document,
     HostedCall,
     Image,
@@ -340,12 +341,20 @@ def test_what_a_user_turn_can_not_hold_is_refused(part: Part) -> None:
     assert rejection(Request("chat", "m", [Turn("user", [part])])).param == "messages[0]"
 
 
-def test_cache_marks_are_recorded() -> None:
-    mark = CacheMark()
+def test_cache_marks_and_citations_are_recorded() -> None:
+    chat, messages = CacheMark(at=("a", "prompt_cache_breakpoint")), CacheMark(at=("b", "cache_control"))
+    cited = Text("a", [Citation("url", "https://e.test")], cache=chat)
     _, losses = items_of(
-        Turn("user", [Text("a", cache=mark), Image(Source("url", "u"), cache=mark, at=("b",))], at=("a",))
+        Turn("user", [cited, Image(Source("url", "u"), cache=messages)], at=("c",)),
+        Turn("assistant", [cited], at=("d",)),
     )
-    assert losses == [Loss(Rule.CACHE_CONTROL, "drop", "a"), Loss(Rule.CACHE_CONTROL, "drop", "b")]
+    assert losses == [
+        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "a.prompt_cache_breakpoint"),
+        Loss(Rule.CITATIONS, "drop", "c"),
+        Loss(Rule.CACHE_CONTROL, "drop", "b.cache_control"),
+        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "a.prompt_cache_breakpoint"),
+        Loss(Rule.CITATIONS, "drop", "d"),
+    ]
 
 
 def test_tools() -> None:
