@@ -44,7 +44,7 @@ STORED = {Rule.PREVIOUS_RESPONSE_ID: 5}
 REFUSED: dict[tuple[Protocol, str, str], dict[Protocol, dict[Rule, int]]] = {
     ("chat", "openai", "gpt-4.1"): {"messages": THREADS | SEARCH, "responses": STORED},
     ("chat", "openai", "gpt-5.4"): {
-        "messages": THREADS | SEARCH | {Rule.REASONING: 58},
+        "messages": THREADS | SEARCH | {Rule.REASONING: 61},
         "responses": STORED | {Rule.REASONING: 59},
     },
     ("chat", "generic", "some-model"): {"messages": THREADS | SEARCH, "responses": STORED},
