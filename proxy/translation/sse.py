@@ -80,7 +80,8 @@ class SseReader:
 def _parse(block: bytes) -> SseEvent | None:
     """One event of the lines between two blank ones; None when there is no data (comments, names alone)."""
     if block.startswith(b"data:") and b"\n" not in block:
-        return SseEvent("", block[5:].strip())
+        payload = block[5:].strip()
+        return SseEvent("", payload) if payload else None
     name = ""
     lines: list[bytes] = []
     for line in block.split(b"\n"):

@@ -14,6 +14,7 @@ STREAM = (
     'event: message_start\ndata: {"a":"ü€😀"}\n\n'
     'data:{"b":1}\n\n'
     "event: ping\n\n"
+    "data:\n\ndata: \n\n"
     "data: one\ndata: two\nid: 7\nretry: 3\n\n"
     "data: [DONE]\n\n"
 ).encode()
