@@ -11,6 +11,7 @@ from proxy.canonical import jsontext
 from proxy.canonical.events import Close, Delta, Event, Open
 from proxy.canonical.parts import Call, CallKind
 from proxy.canonical.spelling import Spelling
+from proxy.protocols.arguments import GrowingArguments
 from proxy.protocols.fields import Wire, is_object
 
 
@@ -28,13 +29,16 @@ class _Fragment:
 
 @dataclass(slots=True)
 class _CallState:
-    """A call that is being put together. `k` is None until it is opened; `arguments` is all that came."""
+    """A call that is being put together. `k` is None until it is opened; `arguments` is all that came, `growing` the
+    way of a function's arguments to the client.
+    """
 
     id: str | None = None
     name: str = ""
     kind: CallKind = "function"
     k: int | None = None
     arguments: list[str] = field(default_factory=list)
+    growing: GrowingArguments | None = None
     whole: bool = False
 
 
@@ -75,7 +79,7 @@ class CallFragments:
             call.arguments.append(text)
         if call.k is not None:
             if text:
-                self._emit(Delta(call.k, text))
+                self._tell(call.k, text if call.growing is None else call.growing.feed(text))
         elif call.name and (text or not self._split_names):
             self._open(call)
 
@@ -88,7 +92,10 @@ class CallFragments:
 
     def close(self) -> None:
         """Close all calls, in the order in which they were opened."""
-        for k in sorted(call.k for call in self._calls if call.k is not None):
+        opened = {call.k: call.growing for call in self._calls if call.k is not None}
+        for k, growing in sorted(opened.items()):
+            if growing is not None:
+                self._tell(k, growing.end())
             self._emit(Close(k))
 
     @property
@@ -130,20 +137,27 @@ class CallFragments:
             tool=tool.tool,
         )
         self._emit(Open(call.k, part))
-        if call.arguments:
-            self._emit(Delta(call.k, "".join(call.arguments)))
+        text = "".join(call.arguments)
+        if call.kind == "function":
+            call.growing = GrowingArguments()
+            text = call.growing.feed(text)
+        self._tell(call.k, text)
+
+    def _tell(self, k: int, text: str) -> None:
+        if text:
+            self._emit(Delta(k, text))
 
 
 def _begins_another(call: _CallState, fragment: _Fragment) -> bool:
     """Whether a fragment that points to `call` is the beginning of another one."""
     if fragment.name is None:
         return False
-    if fragment.id is not None:
-        return call.id is not None and fragment.id != call.id
+    if fragment.id is not None and fragment.id != call.id:
+        return call.id is not None
     # Neither numbers nor ids to go by: what follows complete arguments is the next call's, not the name said again.
     if not call.name or fragment.index not in (None, 0):
         return False
-    if fragment.name == call.name and not fragment.arguments:
+    if fragment.name == call.name and not fragment.arguments.strip():
         return False
     return _is_object("".join(call.arguments))
 

@@ -267,9 +267,9 @@ class StreamReader:
         if not self._calls.opened:
             self._prose.say_held()
         self._calls.close()
+        self._prose.cite(self._searches)  # before its end: a Messages client is told of none later
         self._prose.close()
         self._prose.emit_hidden()
-        self._prose.cite(self._searches)
         if self._usage is not None:
             self._emit(UsageUpdate(self._usage))
         self._over = True

@@ -21,6 +21,9 @@ from proxy.protocols.messages.tables import SERVER_RESULTS, SERVER_TOOLS
 from proxy.protocols.messages.usage import read_tier, read_usage
 
 
+NAMELESS = "calls a tool without naming it"
+
+
 def bad_gateway(problem: str) -> Error:
     """The error of an answer that can't be understood."""
     return Error(ErrorClass.BAD_GATEWAY, f"The backend's answer {problem}.", reason=Reason.UPSTREAM_ERROR)
@@ -61,6 +64,8 @@ def read_reply(
     reply = Reply(text_of(wire, "id"), text_of(wire, "model"))
     reading = ReplyBlocks(spelling, reply.id)
     reply.parts = [reading.part(block) for block in blocks]
+    if any(type(part) is Call and not part.name for part in reply.parts):
+        raise Rejected(bad_gateway(NAMELESS))
     reply.stop = read_stop(wire, calls=reading.calls > 0)
     reply.usage = read_usage(wire.get("usage"))
     reply.service_tier = read_tier(wire.get("usage"))

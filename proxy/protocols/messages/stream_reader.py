@@ -25,10 +25,11 @@ from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
+from proxy.protocols.arguments import GrowingArguments
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.messages.citations import read_citation
 from proxy.protocols.messages.errors import read_error
-from proxy.protocols.messages.reply_reader import ReplyBlocks, bad_gateway, text_of
+from proxy.protocols.messages.reply_reader import NAMELESS, ReplyBlocks, bad_gateway, text_of
 from proxy.protocols.messages.stops import read_stop
 from proxy.protocols.messages.usage import read_tier, read_usage
 
@@ -38,7 +39,7 @@ Emit = Callable[[Event], None]
 class _Block:
     """A block that has started and not stopped. `k` is None while it is held back; `pieces` is what has come."""
 
-    __slots__ = ("initial", "k", "kind", "native", "part", "pieces", "signature")
+    __slots__ = ("arguments", "initial", "k", "kind", "native", "part", "pieces", "signature")
 
     def __init__(self, k: int | None, kind: str, part: ReplyPart, native: Wire) -> None:
         self.k = k
@@ -46,6 +47,7 @@ class _Block:
         self.part = part
         self.native = native
         self.initial = ""
+        self.arguments = GrowingArguments()
         self.pieces: list[str] = []
         self.signature = ""
 
@@ -148,8 +150,10 @@ class StreamReader:
             thinking = "".join(block.pieces)
             self._emit(Close(k, {**block.native, "thinking": thinking, "signature": block.signature}))
             return
-        if isinstance(part, Call) and not block.pieces:
-            self._emit(Delta(k, block.initial))
+        if isinstance(part, Call):
+            rest = block.arguments.end() if block.pieces else block.initial
+            if rest:
+                self._emit(Delta(k, rest))
         self._emit(Close(k))
 
 
@@ -206,12 +210,15 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
     earlier = reader._open.pop(key, None)
     if earlier is not None:
         reader._close(earlier)
-    reader._open[key] = reader._newest = _begin(reader, native)
-
-
-def _begin(reader: StreamReader, native: Wire) -> _Block:
-    """Open a block's part, and pass on what its start already holds. What comes whole is held back."""
     part = reader._blocks.part(native)
+    if isinstance(part, Call) and not part.name:
+        reader._fail_with(NAMELESS)
+    else:
+        reader._open[key] = reader._newest = _begin(reader, native, part)
+
+
+def _begin(reader: StreamReader, native: Wire, part: ReplyPart) -> _Block:
+    """Open a block's part, and pass on what its start already holds. What comes whole is held back."""
     block = _Block(None, text_of(native, "type"), part, native)
     if isinstance(part, Text):
         text, citations = part.text, part.citations
@@ -299,7 +306,9 @@ def _grow_arguments(reader: StreamReader, block: _Block, delta: Wire) -> None:
             block.pieces.append(text)
     elif block.kind == "tool_use":
         block.pieces.append("")  # only that something came; the text itself is not kept
-        reader._emit(Delta(block.k, text))
+        text = block.arguments.feed(text)
+        if text:
+            reader._emit(Delta(block.k, text))
 
 
 def _grow_thinking(reader: StreamReader, block: _Block, delta: Wire) -> None:

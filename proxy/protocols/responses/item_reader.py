@@ -13,6 +13,7 @@ from proxy.canonical.jsontext import dumps
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.spelling import Spelling, ToolName
+from proxy.protocols.arguments import GrowingArguments
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.citations import read_citation
 from proxy.protocols.responses.logprobs import read_logprobs
@@ -27,10 +28,11 @@ ARGUMENTS = {"function_call": "arguments", "custom_tool_call": "input"}
 
 @dataclass(slots=True, eq=False)
 class Growing:
-    """An emitted part: what came of it so far, and how many citations."""
+    """An emitted part: what came of it so far, and how many citations. `arguments`: a function's, on their way."""
 
     k: int
     pieces: list[str] = field(default_factory=list)
+    arguments: GrowingArguments | None = None
     cites: int = 0
     closed: bool = False
 
@@ -128,7 +130,14 @@ class ItemReader:
             self._mismatch(growing)
             return
         growing.pieces.append(text)
-        self.emit(Delta(growing.k, text, logprobs))
+        if growing.arguments is not None:
+            self._tell(growing, growing.arguments.feed(text))
+        else:
+            self.emit(Delta(growing.k, text, logprobs))
+
+    def _tell(self, growing: Growing, text: str) -> None:
+        if text:
+            self.emit(Delta(growing.k, text))
 
     def _settle(self, growing: Growing, whole: str, start: int = 0) -> None:
         """Hold what a done event says against the pieces from `start` on, and emit what is missing."""
@@ -146,6 +155,8 @@ class ItemReader:
     def _close(self, growing: Growing, native: Wire | None = None) -> None:
         if not growing.closed:
             growing.closed = True
+            if growing.arguments is not None:
+                self._tell(growing, growing.arguments.end())
             self.emit(Close(growing.k, native))
 
     # --- messages ---
@@ -176,8 +187,10 @@ class ItemReader:
         if type(whole) is str and whole:
             self._settle(self.refusal_part(item, index), whole)
 
-    def cite(self, growing: Growing, annotation: Wire) -> None:
-        """An annotation of a text part. Those without a URL mean something only to OpenAI."""
+    def cite(self, growing: Growing, annotation: Wire, index: object = None) -> None:
+        """An annotation of a text part, told once. Those without a URL mean something only to OpenAI."""
+        if type(index) is int and index < growing.cites:
+            return
         growing.cites += 1
         citation = read_citation(annotation)
         if citation.url is None:
@@ -293,6 +306,8 @@ class ItemReader:
         if item.type == "custom_tool_call":
             tool = ToolName(tool.name, tool.namespace, "custom")
         item.part = self._open(self._call(call_id, tool))
+        if item.type == "function_call":
+            item.part.arguments = GrowingArguments()
         for text in item.held:
             self.grow(item.part, text)
 

@@ -258,6 +258,11 @@ class Output:
         self._response_id = response_id
         self._last: Slot | None = None
 
+    @property
+    def ends_in_item(self) -> bool:
+        """Whether the last part is shown, so that what cut the answer short cut the last item."""
+        return self._last is not None
+
     def place(self, part: ReplyPart) -> Slot | None:
         """Where the next part goes; None for a part that this protocol can't show, which still parts two texts."""
         slot = self._slot(part)

@@ -32,9 +32,9 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
 
 
 def _finals(output: Output, *, cut: bool) -> list[object]:
-    """The finished items. What cut the answer short cut its last item."""
+    """The finished items. What cut the answer short cut its last item, unless something unseen came after it."""
     finals: list[Wire] = [item.final("completed") for item in output.items]
-    if cut and finals:
+    if cut and output.ends_in_item:
         finals[-1] = output.items[-1].final("incomplete")
     return list(finals)
 

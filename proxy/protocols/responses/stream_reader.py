@@ -235,7 +235,7 @@ def _on_annotation(reader: StreamReader, wire: Wire) -> None:
     annotation = wire.get("annotation")
     if is_object(annotation):
         growing = reader.items.text_part(reader.find(wire, "message"), _number(wire.get("content_index")))
-        reader.items.cite(growing, annotation)
+        reader.items.cite(growing, annotation, wire.get("annotation_index"))
 
 
 def _on_part_done(reader: StreamReader, wire: Wire) -> None:
