@@ -5,6 +5,7 @@ exception that carries one up to whoever answers the client. Statuses, types and
 protocol are tables in that protocol's own folder (mapping.md 15.1).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -73,6 +74,14 @@ class Error:
     type: str | None = None
     reason: Reason | None = None
     details: dict[str, object] | None = None
+
+    def scrubbed(self, scrub: Callable[[str], str]) -> "Error":
+        """This error, without what `scrub` takes out of a text."""
+        self.message = scrub(self.message)
+        self.code, self.param, self.type = (
+            None if text is None else scrub(text) for text in (self.code, self.param, self.type)
+        )
+        return self
 
 
 class Rejected(Exception):

@@ -16,8 +16,10 @@ from proxy.upstream.headers import read_credential
 from proxy.upstream.pool import Answer
 
 _ERROR_BODY = 1024 * 1024  # bytes of an error answer that are read
+_BLANK_LIMIT = 64 * 1024  # bytes of nothing before an answer; compressed they may be a few
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _WHOLE = (b"{", b"[", b"<")
+_CUT = b"<html>"  # stands for a body that broke or never ended: it is no JSON either
 _EVENT = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
@@ -31,10 +33,20 @@ class Passed(Exception):
         self.body = body
 
 
-def begins_whole(first: bytes) -> bool | None:
-    """Whether a body that begins so is a whole reply (or a page) rather than events; None: too early to tell."""
-    start = first.lstrip(_BLANK)[:1]
-    return start in _WHOLE if start else None
+async def beginning(answer: Answer) -> bytes:
+    """What a body begins with, enough to tell what it is; blank only if the whole body is. Raises `Rejected`."""
+    first = await answer.readany()
+    while not first.lstrip(_BLANK) and (more := await answer.readany()):
+        first += more
+        if len(first) > _BLANK_LIMIT and not first.lstrip(_BLANK):
+            message = "The backend's answer holds nothing but blanks."
+            raise Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
+    return first
+
+
+def begins_whole(first: bytes) -> bool:
+    """Whether a body that begins so is a whole reply (or a page) rather than events."""
+    return first.lstrip(_BLANK).startswith(_WHOLE)
 
 
 def begins_events(first: bytes) -> bool:
@@ -51,8 +63,7 @@ async def refuse_errors(exchange: Exchange, served: Served, answer: Answer, *, s
     if status < 400:
         message = f"The backend answered with status {status}, which is not followed: check its base_url."
         raise Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
-    body = await answer.read(_ERROR_BODY)
-    answer.finish()
+    body = await _error_body(answer)
     backend = served.backend
     if status in (401, 403) and backend.holds_key:
         message = f"The backend '{backend.name}' refused the proxy's own key (status {status})."
@@ -62,6 +73,16 @@ async def refuse_errors(exchange: Exchange, served: Served, answer: Answer, *, s
     if same_protocol and (passed := _as_told(exchange, body)):
         raise Passed(error, status, passed)
     raise Rejected(error)
+
+
+async def _error_body(answer: Answer) -> bytes:
+    """What an error says. Its status counts, whatever becomes of the rest."""
+    try:
+        body = await answer.read(_ERROR_BODY)
+    except Rejected:
+        return _CUT
+    answer.finish()
+    return body
 
 
 def _note_retry(error: Error, answer: Answer, family: rate_limits.Family) -> None:

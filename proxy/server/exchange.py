@@ -166,8 +166,7 @@ class Exchange:
 
     def hide(self, error: Error) -> Error:
         """The error without secrets in its text. A client's own key is its own business, but no harm is done."""
-        error.message = self.gateway.scrub(error.message)
-        return error
+        return error.scrubbed(self.gateway.scrub)
 
     def add_header(self, name: str, value: str) -> None:
         """A further header for the reply, when it has not begun."""

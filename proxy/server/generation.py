@@ -8,7 +8,7 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.server.answers import Passed, begins_events, begins_whole, refuse_errors
+from proxy.server.answers import Passed, beginning, begins_events, begins_whole, refuse_errors
 from proxy.server.bodies import read_body
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
@@ -101,7 +101,7 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
     answer = await exchange.gateway.pool.start(backend, backend.url, headers, prepared.body)
     try:
         await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
-        first = await answer.readany()
+        first = await beginning(answer)
         if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
             body = await _fold(exchange, served, prepared, answer, first)
         else:

@@ -12,7 +12,7 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, Rejected
-from proxy.server.answers import begins_whole, refuse_errors
+from proxy.server.answers import beginning, begins_whole, refuse_errors
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
@@ -38,7 +38,7 @@ class Relay:
         self._exchange = exchange
         self._served = served
         self._prepared = prepared
-        self._translation = prepared.translation()
+        self._translation = prepared.translation(exchange.gateway.scrub)
         self._answer: Answer | None = None
         self._response: StreamResponse | None = None
         self._beating: asyncio.Task[None] | None = None
@@ -60,10 +60,8 @@ class Relay:
         backend = self._served.backend
         answer = self._answer = await exchange.gateway.pool.start(backend, backend.url, headers, self._prepared.body)
         await refuse_errors(exchange, self._served, answer, same_protocol=self._prepared.same_protocol)
-        first = await answer.readany()
-        while (whole := begins_whole(first)) is None and (more := await answer.readany()):
-            first += more
-        if whole:
+        first = await beginning(answer)
+        if begins_whole(first):
             return await self._pass_whole(first, answer)
         return await self._pump(first, answer)
 
@@ -91,7 +89,7 @@ class Relay:
         held = b""
         while chunk:
             out = translation.feed(chunk)
-            if translation.failed is not None or (translation.finished and self._is_last(out)):
+            if translation.over(out):
                 return await self._finish(held + out, answer)
             if translation.started:
                 watch.wait(idle)
@@ -103,14 +101,6 @@ class Relay:
                 held += out
             chunk = await answer.readany()
         return await self._finish(held + translation.end(), answer)
-
-    def _is_last(self, out: bytes) -> bool:
-        """Whether nothing follows on a finished stream. A Chat stream that passes through has its usage still to
-        come, and its end mark.
-        """
-        if self._prepared.same_protocol and self._prepared.client == "chat":
-            return out.rstrip().endswith(b"[DONE]")
-        return True
 
     async def _finish(self, out: bytes, answer: Answer) -> StreamResponse:
         """Write the last bytes, or raise what went wrong if the backend had not even begun.

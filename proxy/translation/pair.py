@@ -22,8 +22,9 @@ from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
+from proxy.translation.pass_through import PassThrough
 from proxy.translation.reply_losses import note_reply
-from proxy.translation.streams import Folding, PassThrough, Translation, WayBack, stream_of, undecodable
+from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
 
 _ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
@@ -220,11 +221,11 @@ class Prepared:
         reply = Reply(id="", model=self.context.model, stop=Stop("length"), usage=Usage())
         return stream_of(reply, self.client, self.context) if self.stream else self._write(reply)
 
-    def translation(self) -> Translation | PassThrough:
-        """The stream on its way to a client that streams."""
+    def translation(self, scrub: Scrub = str) -> Translation | PassThrough:
+        """The stream on its way to a client that streams. `scrub` takes secrets out of the backend's errors."""
         if self.same_protocol:
-            return PassThrough(self.backend, self.context, self.context.model_override)
-        return Translation(self._way)
+            return PassThrough(self.backend, self.context, self.context.model_override, scrub)
+        return Translation(self._way, scrub)
 
     def folding(self) -> Folding:
         """The stream on its way to a client that waits for the whole."""

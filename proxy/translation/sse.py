@@ -23,10 +23,13 @@ class EventTooLarge(ValueError):
 class SseReader:
     """`feed` chunks, take events; `end` gives a last event that lacks its blank line."""
 
-    __slots__ = ("_begun", "_carriage", "_pending", "_rest")
+    __slots__ = ("_begun", "_carriage", "_pending", "_rest", "_size", "_unended")
 
     def __init__(self) -> None:
         self._rest = b""
+        # Pieces of an event that comes in many reads, and their size: joined once, at its end.
+        self._unended: list[bytes] = []
+        self._size = 0
         self._begun = False
         self._carriage = False  # line ends are CR or CRLF somewhere in this stream
         self._pending = False  # the last chunk ended with CR, whose LF may still come
@@ -37,7 +40,11 @@ class SseReader:
             chunk = self._skip_mark(chunk)
         if self._carriage or b"\r" in chunk:
             chunk = self._line_feeds(chunk)
+        if self._rest and b"\n\n" not in self._rest[-1:] + chunk:
+            return self._wait_for_more(chunk)
         text = self._rest + chunk if self._rest else chunk
+        if self._unended:
+            text = self._joined() + text
         blocks = text.split(b"\n\n")
         self._rest = blocks.pop()
         if len(self._rest) > MAX_EVENT:
@@ -51,9 +58,25 @@ class SseReader:
 
     def end(self) -> list[SseEvent]:
         """The last event, if the stream ended without its blank line; the caller decides whether it is whole."""
-        block, self._rest = self._rest, b""
+        block, self._rest = self._joined() + self._rest, b""
         event = _parse(block)
         return [] if event is None else [event]
+
+    def _wait_for_more(self, chunk: bytes) -> list[SseEvent]:
+        """Keep a piece of an event that does not end in it."""
+        if chunk:
+            self._unended.append(self._rest)
+            self._size += len(self._rest)
+            self._rest = chunk
+        if self._size + len(chunk) > MAX_EVENT:
+            raise EventTooLarge(f"an event of more than {MAX_EVENT} bytes")
+        return []
+
+    def _joined(self) -> bytes:
+        whole = b"".join(self._unended)
+        self._unended.clear()
+        self._size = 0
+        return whole
 
     def _skip_mark(self, chunk: bytes) -> bytes:
         """Drop a byte-order mark at the very start; it may arrive in pieces."""

@@ -1,17 +1,17 @@
 """One stream on its way from a backend to a client: bytes in, bytes out, no I/O (mapping.md 13).
 
-Three of one interface: `Translation` between protocols, `PassThrough` within one, `Folding` for a client that waits
-for the whole answer. All keep what the server must know before it commits to a status: whether the backend
-really started, and whether it failed.
+`Translation` between protocols, `Folding` for a client that waits for the whole answer; within one protocol see
+`pass_through.py`. All keep what the server must know before it commits to a status: whether the backend really
+started, and whether it failed.
 """
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
 from proxy.canonical.fold import Fold, broken_stream, unfold
-from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.canonical.jsontext import NotJson, loads
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
@@ -26,6 +26,9 @@ from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
 DONE = b"[DONE]"
+
+# Takes secrets out of a text: backends' errors may quote the key that they were asked with.
+Scrub = Callable[[str], str]
 
 
 def undecodable(what: str) -> Error:
@@ -73,6 +76,7 @@ class _Reading:
         "_custom_calls",
         "_losses",
         "_reader",
+        "_scrub",
         "_sse",
         "batch",
         "failed",
@@ -82,9 +86,10 @@ class _Reading:
         "usage",
     )
 
-    def __init__(self, way: WayBack) -> None:
+    def __init__(self, way: WayBack, scrub: Scrub = str) -> None:
         self._client = way.client
         self._losses = way.losses
+        self._scrub = scrub
         self.batch: list[Event] = []
         self.started = False
         self.failed: Error | None = None
@@ -159,7 +164,7 @@ class _Reading:
                     self.finished = True
                     self.stop = event.stop.kind
                 case Fail():
-                    self.failed = event.error
+                    self.failed = event.error.scrubbed(self._scrub)
                     return events[: index + 1]
                 case Open() | Close() | Cite():
                     note_event(event, self._client, self._losses)
@@ -173,8 +178,8 @@ class Translation:
 
     __slots__ = ("_one_at_a_time", "_reading", "_writer", "started")
 
-    def __init__(self, way: WayBack) -> None:
-        self._reading = _Reading(way)
+    def __init__(self, way: WayBack, scrub: Scrub = str) -> None:
+        self._reading = _Reading(way, scrub)
         self._writer = CLIENTS[way.client].stream_writer(way.context)
         self._one_at_a_time = OneAtATime(way.losses) if way.client == "messages" else None
         self.started = False  # whether the client has been told that an answer began
@@ -185,11 +190,6 @@ class Translation:
         return self._reading.failed
 
     @property
-    def finished(self) -> bool:
-        """Whether the answer is complete."""
-        return self._reading.finished
-
-    @property
     def usage(self) -> Usage | None:
         """The last usage that the backend told."""
         return self._reading.usage
@@ -198,6 +198,10 @@ class Translation:
     def stop(self) -> str | None:
         """Why the answer ended, in canonical words."""
         return self._reading.stop
+
+    def over(self, _out: bytes) -> bool:
+        """Whether nothing of what may still come matters."""
+        return self._reading.closed
 
     def feed(self, chunk: bytes) -> bytes:
         """The client's bytes for the backend's."""
@@ -265,132 +269,3 @@ class Folding:
 def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext) -> bytes:
     """A whole reply as the client's stream (mapping.md 14.2)."""
     return CLIENTS[client].stream_writer(context).write(unfold(reply))
-
-
-_FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
-_TYPE = re.compile(rb'"type"\s*:\s*"([a-z_.]+)"')
-_SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})\b')
-_TERMINAL = {
-    "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
-    "messages": frozenset({b"message_stop"}),
-}
-_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
-
-
-class PassThrough:
-    """A stream within one protocol: the bytes stay untouched, a cut stream stays visibly cut (mapping.md 13.6).
-
-    `override` is the model name that replaces the backend's in every event, or None.
-    """
-
-    __slots__ = (
-        "_client",
-        "_context",
-        "_last",
-        "_override",
-        "_sse",
-        "failed",
-        "finished",
-        "started",
-        "stop",
-        "usage",
-    )
-
-    def __init__(self, client: BackendProtocol, context: ReplyContext, override: str | None) -> None:
-        self._client = client
-        self._context = context
-        self._override = override
-        self._sse = SseReader()
-        self._last = b""
-        self.started = False
-        self.finished = False
-        self.failed: Error | None = None
-        self.usage: Usage | None = None
-        self.stop: str | None = None
-
-    def feed(self, chunk: bytes) -> bytes:
-        """The chunk, once the first event has shown that the backend really answers."""
-        try:
-            events = self._sse.feed(chunk)
-        except EventTooLarge:
-            return self.fail(undecodable("sent an event that is too large"))
-        for event in events:
-            self._look(event)
-        if self._override is None:
-            return chunk
-        return b"".join(self._renamed(event) for event in events)
-
-    def end(self) -> bytes:
-        """Nothing if the stream ended as it should, else an error event."""
-        rest = self._sse.end()
-        for event in rest:
-            self._look(event)
-        if self.finished or self.failed is not None:
-            # The backend's last event may lack its blank line, which the SDKs need.
-            return b"\n\n" if rest and self._override is None else b"".join(map(self._renamed, rest))
-        return (b"\n\n" if rest else b"") + self.fail(broken_stream())
-
-    def fail(self, error: Error) -> bytes:
-        """The client's error event."""
-        if self.finished or self.failed is not None:
-            return b""
-        self.failed = error
-        if self._client == "responses" and (last := _SEQUENCE.search(self._last)):
-            self._context.sequence = int(last[1]) + 1
-        return CLIENTS[self._client].stream_writer(self._context).write([Fail(error)])
-
-    def ping(self) -> bytes:
-        """A heartbeat in the client's dialect."""
-        if self.started and self._client == "messages":
-            return _PING
-        return CLIENTS[self._client].stream_writer(self._context).write([Ping()])
-
-    def _look(self, event: SseEvent) -> None:
-        payload = self._last = event.payload
-        if not self.started:
-            self._look_at_first(event)
-        elif self._client == "chat":
-            if payload == DONE or _FINISH_REASON.search(payload):
-                self.finished = True
-            elif b'"error"' in payload:
-                self._look_for_error(event)
-        else:
-            match = _TYPE.search(payload)
-            kind = match[1] if match else event.name.encode()
-            if kind in _TERMINAL[self._client]:
-                self.finished = True
-            elif kind == b"error" or event.name == "error":
-                self._look_for_error(event)
-
-    def _look_at_first(self, event: SseEvent) -> None:
-        """The first event decides about the status, so it alone is read in full."""
-        self._look_for_error(event)
-        self.started = self.failed is None
-        if self._client == "chat" and (event.payload == DONE or _FINISH_REASON.search(event.payload)):
-            self.finished = True
-
-    def _look_for_error(self, event: SseEvent) -> None:
-        if event.payload == DONE:
-            return
-        wire = parse_event(event)
-        if isinstance(wire, Error):
-            self.failed = wire
-            return
-        found: list[Event] = []
-        reader = BACKENDS[self._client].stream_reader(found.append, Spelling(), Dialect(), LossReport())
-        reader.feed(wire, event.name)
-        for read in found:
-            if isinstance(read, Fail):
-                self.failed = read.error
-
-    def _renamed(self, event: SseEvent) -> bytes:
-        wire = None if event.payload == DONE else parse_event(event)
-        if isinstance(wire, dict):
-            for holder in (wire, wire.get("message"), wire.get("response")):
-                if isinstance(holder, dict) and "model" in holder:
-                    holder["model"] = self._override
-            payload = dumps(wire)
-        else:
-            payload = event.payload
-        head = f"event: {event.name}\n".encode() if event.name else b""
-        return head + b"data: " + payload + b"\n\n"

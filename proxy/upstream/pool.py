@@ -144,6 +144,8 @@ class Answer:
     async def _decoded(self, decoder: Decoder) -> bytes:
         while True:
             if decoder.more:
+                # The answer holds more than was read: others must get their turn, and the time limit its chance.
+                await asyncio.sleep(0)
                 plain = decoder.feed(b"")
             elif coded := await self._content.readany():
                 plain = decoder.feed(coded)

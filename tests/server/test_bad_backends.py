@@ -1,12 +1,13 @@
 """What a backend can do wrong before its answer has begun: a real error for the client, and no secret in it."""
 
+import gzip
 import json
 
 import pytest
 
 from proxy.settings import ProtocolName
-from tests.server.serving import PATHS, REPLIES, REQUESTS, before, says_hello, serving, upstream
-from tests.upstream.scripted import CUT, LAST, Scripted, Step, chunk, head, reply
+from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, says_hello, serving, upstream
+from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("chat", "responses", "messages")
 PAIRS = [(client, backend) for client in (*PROTOCOLS, "completions") for backend in PROTOCOLS]
@@ -205,3 +206,33 @@ async def test_a_content_type_that_lies_is_not_believed() -> None:
         async with before("chat", script) as (proxy, _):
             status, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
         assert (status, headers["content-type"]) == (200, "application/json")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(("client", "backend_protocol"), PAIRS)
+async def test_nor_in_one_that_ends_a_stream(client: str, backend_protocol: ProtocolName, stream: bool) -> None:
+    wire = {"type": "error", "error": {"type": "api_error", "message": "no proxy-key-1", "code": "proxy-key-1"}}
+    error = f"event: error\ndata: {json.dumps(wire)}\n\n"
+    script = [head(), *map(chunk, EVENTS[backend_protocol][:4]), chunk(error), LAST]
+    async with before(backend_protocol, script) as (proxy, _):
+        _, _, body = await proxy.post(PATHS[client], {**REQUESTS[client], "stream": stream})
+    assert (b"no [secret]" in body, b"proxy-key" in body) == (True, False)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("blanks", [[b" " * 1_000_000], [b"\n" * 50_000] * 3])
+async def test_an_endless_nothing_is_not_waited_for(blanks: list[bytes], stream: bool) -> None:
+    script = [head(content_encoding="gzip"), *map(chunk, map(gzip.compress, blanks)), HOLD]
+    if len(blanks) > 1:
+        script = [head(), *map(chunk, blanks), HOLD]
+    async with before("chat", script) as (proxy, _):
+        status, _, body = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "stream": stream})
+    assert (status, b"nothing but blanks" in body) == (502, True)
+
+
+@pytest.mark.parametrize("rest", [[b"x" * 2_000_000], [b"{", CUT]])
+async def test_the_status_of_an_error_counts_whatever_its_body_is(rest: list[Step]) -> None:
+    length = b"HTTP/1.1 429 Said\r\nretry-after: 7\r\ncontent-length: 2000000\r\n\r\n"
+    async with before("chat", [length, *rest]) as (proxy, _):
+        status, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+    assert (status, headers["retry-after"]) == (429, "7")

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from proxy.settings import ProtocolName, Timeouts
-from proxy.translation.streams import PassThrough, Translation
+from proxy.translation.pass_through import PassThrough
+from proxy.translation.streams import Translation
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, begins, says_hello, serving, upstream
 from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
@@ -47,11 +48,12 @@ def until_text(client: str, backend_protocol: str) -> int:
 
 
 @pytest.mark.parametrize("end", [CUT, LAST])
+@pytest.mark.parametrize("half", [b"", b"even", b'data: {"id":"x","ty'])
 @pytest.mark.parametrize(("client", "backend_protocol"), PAIRS)
 async def test_a_stream_that_ends_too_early_never_looks_finished(
-    client: str, backend_protocol: ProtocolName, end: Step
+    client: str, backend_protocol: ProtocolName, half: bytes, end: Step
 ) -> None:
-    script = [*begins(backend_protocol, until_text(client, backend_protocol)), end]
+    script = [*begins(backend_protocol, until_text(client, backend_protocol)), *([chunk(half)] if half else []), end]
     async with before(backend_protocol, script) as (proxy, _):
         status, _, body = await proxy.post(PATHS[client], streamed(client))
         record = await proxy.record()
@@ -144,6 +146,18 @@ async def test_silence_in_the_middle_is_filled_in_the_clients_dialect(
         while heard.count(ping) < 2:
             heard += await response.content.readany()
     assert heard.endswith(ping)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_silence_in_the_middle_of_an_event_is_filled_between_two(protocol: ProtocolName) -> None:
+    first, *_, last = EVENTS[protocol]
+    script = [head(), chunk(first), chunk(last[:9]), HOLD]
+    timeouts = Timeouts(heartbeat=0.02, idle=0.2)
+    async with before(protocol, script, timeouts=timeouts) as (proxy, _):
+        _, _, body = await proxy.post(PATHS[protocol], streamed(protocol))
+    assert ends_as_failed(protocol, body), body
+    assert body.startswith(first.encode())
+    assert body.removeprefix(first.encode()).startswith((b": ping\n\n", b"event: ping\n"))
 
 
 @pytest.mark.parametrize("client", PATHS)

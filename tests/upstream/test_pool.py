@@ -12,6 +12,7 @@ from yarl import URL
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.settings import Timeouts, Upstream
 from proxy.upstream.backend import Backend
+from proxy.upstream.decoding import PIECE
 from proxy.upstream.pool import Answer, Body, Pool
 from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
@@ -102,6 +103,25 @@ async def test_what_comes_compressed_all_the_same_is_decoded(pool: Pool, encodin
         answer = await ask(pool, backend_at(backend.base_url))
         assert await answer.read() == b"data: hello\n\n" * 1000
         answer.finish()
+
+
+async def test_one_that_swells_leaves_time_to_others(pool: Pool) -> None:
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    swells = gzip.compress(bytes(8 * PIECE), mtime=0)
+    async with Scripted(reply(200, swells, content_encoding="gzip")) as backend:
+        answer = await ask(pool, backend_at(backend.base_url))
+        others = asyncio.create_task(take_turns())
+        assert len(await answer.read()) == 8 * PIECE
+        others.cancel()
+        answer.finish()
+    assert turns >= 7
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,191 @@
+"""A stream within one protocol: the bytes stay as they are, and a cut stream stays visibly cut (mapping.md 13.6).
+
+Only whole events go on. What comes of one before its end waits, since a heartbeat or an error may have to be told
+then, and in the middle of an event neither would be heard.
+"""
+
+import re
+
+from proxy.canonical.errors import Error
+from proxy.canonical.events import Event, Fail, Ping
+from proxy.canonical.fold import broken_stream
+from proxy.canonical.jsontext import dumps
+from proxy.canonical.loss import LossReport
+from proxy.canonical.reply import ReplyContext
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.target import Dialect
+from proxy.canonical.usage import Usage
+from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol
+from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
+from proxy.translation.streams import DONE, Scrub, parse_event, undecodable
+
+_FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
+_TYPE = re.compile(rb'"type"\s*:\s*"([a-z_.]+)"')
+_SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})\b')
+_TERMINAL = {
+    "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
+    "messages": frozenset({b"message_stop"}),
+}
+_FAILED = b"response.failed"
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+class PassThrough:
+    """`override` is the model name that replaces the backend's in every event, or None; `scrub` takes secrets out of
+    the backend's errors.
+    """
+
+    __slots__ = (
+        "_client",
+        "_context",
+        "_held",
+        "_last",
+        "_override",
+        "_scrub",
+        "_sse",
+        "_told_failure",
+        "failed",
+        "finished",
+        "started",
+        "stop",
+        "usage",
+    )
+
+    def __init__(
+        self, client: BackendProtocol, context: ReplyContext, override: str | None, scrub: Scrub = str
+    ) -> None:
+        self._client = client
+        self._context = context
+        self._override = override
+        self._scrub = scrub
+        self._sse = SseReader()
+        self._held: list[bytes] = []  # the beginning of an event whose end has not come
+        self._last = b""
+        self._told_failure = False  # the backend itself has, so its words must be looked at
+        self.started = False
+        self.finished = False
+        self.failed: Error | None = None
+        self.usage: Usage | None = None
+        self.stop: str | None = None
+
+    def over(self, out: bytes) -> bool:
+        """Whether nothing of what may follow on `out`, the last that was fed, matters. A Chat stream that is finished
+        has its usage still to come, and its end mark; Responses tell a failure in two events.
+        """
+        if self.failed is not None:
+            more = self._client == "responses" and self._told_failure and self.started
+            return self.finished or not more
+        return self.finished and (self._client != "chat" or out.rstrip().endswith(DONE))
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The events that this chunk completes, as they came."""
+        try:
+            events = self._sse.feed(chunk)
+        except EventTooLarge:
+            return self.fail(undecodable("sent an event that is too large"))
+        for event in events:
+            self._look(event)
+        if self._override is None:
+            return self._shown(self._whole_events(chunk))
+        return self._shown(b"".join(map(self._renamed, events)))
+
+    def end(self) -> bytes:
+        """What was held back, if it is a whole event; an error event if the stream ended too early."""
+        rest = [event for event in self._sse.end() if event.payload == DONE or type(parse_event(event)) is dict]
+        for event in rest:
+            self._look(event)
+        # The last event may lack its blank line, which the SDKs need.
+        raw = b"".join(self._held) + b"\n\n" if self._override is None else b"".join(map(self._renamed, rest))
+        out = self._shown(raw) if rest else b""
+        return out if self.finished or self.failed is not None else out + self.fail(broken_stream())
+
+    def fail(self, error: Error) -> bytes:
+        """The client's error event."""
+        if self.finished or self.failed is not None:
+            return b""
+        self.failed = error
+        if self._client == "responses" and (last := _SEQUENCE.search(self._last)):
+            self._context.sequence = int(last[1]) + 1
+        return CLIENTS[self._client].stream_writer(self._context).write([Fail(error)])
+
+    def ping(self) -> bytes:
+        """A heartbeat in the client's dialect."""
+        if self.started and self._client == "messages":
+            return _PING
+        return CLIENTS[self._client].stream_writer(self._context).write([Ping()])
+
+    def _whole_events(self, chunk: bytes) -> bytes:
+        """All that has come, up to the end of its last event."""
+        held = self._held
+        if not held and chunk.endswith(b"\n\n"):
+            return chunk
+        before = b"".join(held[-2:])[-2:]
+        text = before + chunk
+        # Two line ends in a row, of whichever kinds, are or begin with one of these; the last lacks its LF at the end.
+        last = max(text.rfind(b"\n\n"), text.rfind(b"\r\r"), text.rfind(b"\n\r", 0, len(text) - 1))
+        if last < 0:
+            if chunk:
+                held.append(chunk)
+            return b""
+        cut = last + 2 - len(before)
+        if text.startswith(b"\r\n", last + 1):
+            cut += 1
+        whole = b"".join(held) + chunk[:cut]
+        held[:] = [chunk[cut:]] if cut < len(chunk) else []
+        return whole
+
+    def _shown(self, out: bytes) -> bytes:
+        if not self._told_failure:
+            return out
+        return self._scrub(out.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _look(self, event: SseEvent) -> None:
+        payload = self._last = event.payload
+        if not self.started:
+            self._look_at_first(event)
+        elif self._client == "chat":
+            if payload == DONE or _FINISH_REASON.search(payload):
+                self.finished = True
+            elif b'"error"' in payload:
+                self._look_for_error(event)
+        else:
+            match = _TYPE.search(payload)
+            kind = match[1] if match else event.name.encode()
+            if kind in _TERMINAL[self._client]:
+                self.finished = True
+            if kind in (b"error", _FAILED) or event.name == "error":
+                self._look_for_error(event)
+
+    def _look_at_first(self, event: SseEvent) -> None:
+        """The first event decides about the status, so it alone is read in full."""
+        self._look_for_error(event)
+        self.started = self.failed is None
+        if self._client == "chat" and (event.payload == DONE or _FINISH_REASON.search(event.payload)):
+            self.finished = True
+
+    def _look_for_error(self, event: SseEvent) -> None:
+        if event.payload == DONE:
+            return
+        wire = parse_event(event)
+        if isinstance(wire, Error):
+            self.failed = wire
+            return
+        found: list[Event] = []
+        reader = BACKENDS[self._client].stream_reader(found.append, Spelling(), Dialect(), LossReport())
+        reader.feed(wire, event.name)
+        for read in found:
+            if isinstance(read, Fail):
+                self.failed = read.error.scrubbed(self._scrub)
+                self._told_failure = True
+
+    def _renamed(self, event: SseEvent) -> bytes:
+        wire = None if event.payload == DONE else parse_event(event)
+        if isinstance(wire, dict):
+            for holder in (wire, wire.get("message"), wire.get("response")):
+                if isinstance(holder, dict) and "model" in holder:
+                    holder["model"] = self._override
+            payload = dumps(wire)
+        else:
+            payload = event.payload
+        head = f"event: {event.name}\n".encode() if event.name else b""
+        return head + b"data: " + payload + b"\n\n"

@@ -1,0 +1,100 @@
+"""A stream within one protocol: every byte of it, in whole events, and nothing of a broken one."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.canonical.errors import Error, ErrorClass
+from proxy.canonical.reply import ReplyContext
+from proxy.translation.codecs import BackendProtocol
+from proxy.translation.pass_through import PassThrough
+from tests.server.serving import EVENTS
+
+PROTOCOLS: tuple[BackendProtocol, ...] = ("chat", "responses", "messages")
+LINE_ENDS = ["\n", "\r\n", "\r"]
+GONE = Error(ErrorClass.BAD_GATEWAY, "gone")
+
+
+def passing(protocol: BackendProtocol, scrub: str = "no such secret") -> PassThrough:
+    return PassThrough(protocol, ReplyContext("req_1", "m"), None, lambda text: text.replace(scrub, "[secret]"))
+
+
+def ends_an_event(out: bytes) -> bool:
+    return out == b"" or out.replace(b"\r\n", b"\n").replace(b"\r", b"\n").endswith(b"\n\n")
+
+
+@pytest.mark.parametrize("ends", LINE_ENDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@given(cuts=st.lists(st.integers(1, 4000), max_size=12))
+def test_all_of_it_passes_in_whole_events_wherever_it_is_cut(
+    protocol: BackendProtocol, ends: str, cuts: list[int]
+) -> None:
+    whole = (": hello\n\n" + "".join(EVENTS[protocol])).replace("\n", ends).encode()
+    places = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
+    stream = passing(protocol)
+    outs = [stream.feed(whole[start:stop]) for start, stop in pairwise(places)]
+    assert [out for out in outs if not ends_an_event(out)] == []
+    assert b"".join(outs) + stream.end() == whole
+    assert stream.failed is None
+
+
+@pytest.mark.parametrize("ends", LINE_ENDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_byte_by_byte(protocol: BackendProtocol, ends: str) -> None:
+    whole = "".join(EVENTS[protocol]).replace("\n", ends).encode()
+    stream = passing(protocol)
+    assert b"".join(stream.feed(whole[place : place + 1]) for place in range(len(whole))) + stream.end() == whole
+
+
+@pytest.mark.parametrize("half", [b"even", b"event: mess", b"data: ", b'data: {"type":"message_stop"', b'data: {"x":"'])
+@pytest.mark.parametrize("broken_by", ["end", "fail"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_half_an_event_is_left_out_and_the_error_stands_alone(
+    protocol: BackendProtocol, broken_by: str, half: bytes
+) -> None:
+    begun = "".join(EVENTS[protocol][:3]).encode()
+    stream = passing(protocol)
+    assert stream.feed(begun + half) == begun
+    last = stream.end() if broken_by == "end" else stream.fail(GONE)
+    assert last.startswith((b'data: {"error":', b"event: error\ndata: "))
+    assert stream.failed is not None
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_last_event_that_lacks_its_blank_line_gets_one(protocol: BackendProtocol) -> None:
+    whole = "".join(EVENTS[protocol]).encode()
+    stream = passing(protocol)
+    assert stream.feed(whole[:-2]) + stream.end() == whole
+    assert stream.failed is None
+
+
+@pytest.mark.parametrize(
+    ("protocol", "event"),
+    [
+        ("chat", b'data: {"error":{"message":"no KEY","type":"server_error"}}\n\n'),
+        ("responses", b'event: error\ndata: {"type":"error","message":"no KEY"}\n\n'),
+        (
+            "responses",
+            b'data: {"type":"response.failed","response":{"status":"failed","error":{"message":"no KEY"}}}\n\n',
+        ),
+        ("messages", b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"no KEY"}}\n\n'),
+    ],
+)
+def test_an_error_passes_without_the_key_that_it_quotes(protocol: BackendProtocol, event: bytes) -> None:
+    stream = passing(protocol, "KEY")
+    stream.feed("".join(EVENTS[protocol][:3]).encode())
+    assert stream.feed(event) == event.replace(b"KEY", b"[secret]")
+    assert stream.failed is not None
+    assert stream.failed.message == "no [secret]"
+
+
+def test_responses_tell_a_failure_in_two_events() -> None:
+    stream = passing("responses")
+    stream.feed("".join(EVENTS["responses"][:3]).encode())
+    first = stream.feed(b'event: error\ndata: {"type":"error","message":"no"}\n\n')
+    assert not stream.over(first)
+    second = stream.feed(b'data: {"type":"response.failed","response":{"status":"failed","error":null}}\n\n')
+    assert second
+    assert stream.over(second)
