@@ -42,6 +42,11 @@ class Sampling:
     n: int | None = None  # C
     logprobs: bool | None = None  # C `logprobs`, R `include`
     top_logprobs: int | None = None  # C, R
+    logprobs_at: Path = field(default=("logprobs",), compare=False)
+
+    def place_of(self, name: str) -> Path:
+        """Where the client wrote the setting of this name."""
+        return self.logprobs_at if name == "logprobs" else (name,)
 
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

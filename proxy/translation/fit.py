@@ -9,6 +9,7 @@ from proxy.canonical.parts import Reasoning, Text
 from proxy.canonical.request import Effort, Instruction, OutputFormat, Request, Sampling
 from proxy.canonical.target import ModelProfile, Target
 from proxy.translation import schemas
+from proxy.translation.profiles import UNKNOWN_CLAUDE
 
 FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
 MIN_BUDGET = 1024
@@ -79,7 +80,7 @@ def _fit_sampling(request: Request, target: Target, losses: LossReport) -> None:
         if value is None:
             continue
         if name not in _NEUTRAL or value != _NEUTRAL[name]:
-            losses.drop(rule, (name,))
+            losses.drop(rule, sampling.place_of(name))
         setattr(sampling, name, None)
     if target.protocol != "chat":
         _fit_choices(sampling, losses)
@@ -128,7 +129,7 @@ def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport)
             request.reasoning.effort = "none"
     if refused:
         for name in asked:
-            losses.drop(Rule.SAMPLING, (name,))
+            losses.drop(Rule.SAMPLING, sampling.place_of(name))
         for name in _SAMPLING:
             setattr(sampling, name, None)
     elif profile.sampling_xor and sampling.temperature is not None and sampling.top_p is not None:
@@ -212,30 +213,47 @@ def _fit_thinking(request: Request, profile: ModelProfile, losses: LossReport) -
     policy = request.reasoning
     # Some models put their words between calls into thinking, which is hidden by default.
     show = policy.show is True or (profile.narrates_in_thinking and bool(request.tools))
-    effort = policy.effort
-    if effort is None and policy.mode is None:
+    if not policy.stated:
         policy.show = show
         if show and profile.thinking_default:
             policy.mode = "adaptive"
         return
-    if effort is not None and not profile.efforts and not profile.thinking:
-        losses.drop(Rule.EFFORT, policy.at)
+    effort = policy.effort
+    if policy.mode in ("off", "between_tools"):
+        effort = "none"  # what is said of thinking itself is stronger than an effort (mapping.md 8.2)
+    if not profile.efforts and not profile.thinking:
+        if effort != "none":
+            losses.drop(_reasoning_rule(request), policy.at)
+        elif profile.unknown or profile is UNKNOWN_CLAUDE:
+            losses.approx(Rule.REASONING_OFF, policy.at)
         policy.effort = policy.mode = policy.budget = None
         return
-    if effort is None:
-        effort = "none" if policy.mode == "off" else None
     policy.show = show
     if effort == "none":
         _thinking_off(request, profile, losses)
     elif "adaptive" in profile.thinking:
-        policy.mode, policy.budget = "adaptive", None
-        if effort is not None:
-            fitted = rung_down(effort, profile.efforts)
-            if fitted != effort:
-                losses.approx(Rule.EFFORT, policy.at)
-            policy.effort = fitted
+        _thinking_adaptive(request, effort, profile, losses)
     else:
         _thinking_budget(request, effort or "high", profile, losses)
+
+
+def _reasoning_rule(request: Request) -> Rule:
+    """What a loss of the client's word on reasoning is recorded under: the field that it stands in."""
+    field = request.reasoning.at[:1]
+    return Rule.THINKING if field == ("thinking",) else Rule.EFFORT
+
+
+def _thinking_adaptive(request: Request, effort: Effort | None, profile: ModelProfile, losses: LossReport) -> None:
+    """A number of tokens is an effort to a model that decides for itself how much it thinks."""
+    policy = request.reasoning
+    if policy.mode == "budget" and policy.budget is not None:
+        effort = effort_of_budget(policy.budget)
+        losses.approx(_reasoning_rule(request), policy.at)
+    policy.mode, policy.budget, policy.effort = "adaptive", None, None
+    if effort is not None:
+        policy.effort = rung_down(effort, profile.efforts)
+        if policy.effort != effort:
+            losses.approx(Rule.EFFORT, policy.at)
 
 
 def _thinking_off(request: Request, profile: ModelProfile, losses: LossReport) -> None:
@@ -254,7 +272,8 @@ def _thinking_off(request: Request, profile: ModelProfile, losses: LossReport) -
 
 def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, losses: LossReport) -> None:
     policy, limits = request.reasoning, request.limits
-    policy.effort = None
+    asked = policy.budget if policy.mode == "budget" else None
+    policy.effort = policy.budget = None
     if request.tool_policy.mode in ("any", "named"):
         # The caller depends on the call and nobody on the thinking (mapping.md 6.2).
         losses.approx(Rule.FORCED_CHOICE, request.tool_policy.at)
@@ -264,10 +283,10 @@ def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, lo
         losses.approx(Rule.THINKING_MISSING, policy.at)
         policy.mode = None
         return
-    wanted = BUDGETS[effort]
     ceiling = profile.max_output or FALLBACK_MAX_OUTPUT
-    if effort == "max" and ceiling >= 64_000:
-        wanted = LARGE_MAX_BUDGET
+    wanted = LARGE_MAX_BUDGET if effort == "max" and ceiling >= 64_000 else BUDGETS[effort]
+    if asked is not None:
+        wanted = max(asked, MIN_BUDGET)
     limit = limits.max_output or ceiling
     budget = min(wanted, limit - max(1024, limit // 4))
     if budget < MIN_BUDGET:

@@ -1,5 +1,7 @@
 """Limits, sampling, reasoning and formats as each target takes them (mapping.md 7, 8.2 to 8.4, 9.1)."""
 
+from dataclasses import replace
+
 import pytest
 
 from proxy.canonical.errors import Rejected
@@ -54,6 +56,37 @@ def test_effort_in_claudes_terms(model: str, effort: str, policy: ReasoningPolic
         target("messages", model),
     )
     assert request.reasoning == policy
+
+
+@pytest.mark.parametrize(
+    ("model", "policy", "fits", "losses"),
+    [
+        # The client's own number of tokens is what a model gets that thinks by numbers.
+        ("claude-sonnet-4-5", ReasoningPolicy("budget", "low", 5000), ReasoningPolicy("budget", None, 5000), []),
+        ("claude-sonnet-4-5", ReasoningPolicy("budget", None, 100), ReasoningPolicy("budget", None, 1024), []),
+        # Others get the effort that it stands for.
+        (
+            "claude-opus-5",
+            ReasoningPolicy("budget", None, 5000),
+            ReasoningPolicy("adaptive", "medium"),
+            ["thinking;approx"],
+        ),
+        # To switch thinking off is said of thinking itself, an effort is not.
+        ("claude-opus-5", ReasoningPolicy("off", "high"), ReasoningPolicy("off"), []),
+        ("claude-sonnet-4-5", ReasoningPolicy("off"), ReasoningPolicy(), []),
+        ("claude-3-5-sonnet", ReasoningPolicy("off"), ReasoningPolicy(), []),
+        # Nothing is sent to a model that nobody knows.
+        ("claude-omega", ReasoningPolicy("off"), ReasoningPolicy(), ["reasoning-off;approx"]),
+        ("some-model", ReasoningPolicy("off"), ReasoningPolicy(), ["reasoning-off;approx"]),
+        ("some-model", ReasoningPolicy("adaptive"), ReasoningPolicy(), ["thinking;drop"]),
+        ("some-model", ReasoningPolicy("budget", None, 5000), ReasoningPolicy(), ["thinking;drop"]),
+    ],
+)
+def test_a_switch_of_thinking_in_claudes_terms(
+    model: str, policy: ReasoningPolicy, fits: ReasoningPolicy, losses: list[str]
+) -> None:
+    request, recorded = fitted(chat(reasoning=replace(policy, at=("thinking",))), target("messages", model))
+    assert (replace(request.reasoning, at=(), show=None), recorded) == (fits, losses)
 
 
 def test_a_budget_leaves_room_for_the_answer() -> None:

@@ -26,6 +26,7 @@ PartReader = Callable[[Wire, Path, LossReport], Part | None]
 
 _LONG = {"prompt_cache_breakpoint": "12h", "cache_control": "1h"}  # what a long life is called in each kind of mark
 _MARKS = _LONG.keys()
+_MARK_FIELDS = frozenset({"type", "mode", "ttl"})
 _TEXT_FIELDS = frozenset({"type", "text"}) | _MARKS
 _IMAGE_FIELDS = frozenset({"type", "image_url"}) | _MARKS
 _AUDIO_FIELDS = frozenset({"type", "input_audio"}) | _MARKS
@@ -68,21 +69,21 @@ def _read_text(wire: Wire, path: Path, losses: LossReport) -> Text | None:
     value = text(wire, "text", path)
     if value is None:
         return None  # some clients send a null (mapping.md 2.5)
-    return Text(value, cache=read_mark(wire, path) if len(wire) > 2 else None)
+    return Text(value, cache=read_mark(wire, path, losses) if len(wire) > 2 else None)
 
 
 def _read_image(wire: Wire, path: Path, losses: LossReport) -> Image:
     report_unknown(wire, _IMAGE_FIELDS, path, losses)
     value = wire.get("image_url")
     if type(value) is str:
-        return Image(_read_url(value, (*path, "image_url")), cache=read_mark(wire, path), at=path)
+        return Image(_read_url(value, (*path, "image_url")), cache=read_mark(wire, path, losses), at=path)
     at = (*path, "image_url")
     image = as_object(value, at)
     report_unknown(image, frozenset({"url", "detail"}), at, losses)
     return Image(
         _read_url(need_text(image, "url", at), (*at, "url")),
         detail=one_of(image, "detail", DETAILS, at),
-        cache=read_mark(wire, path),
+        cache=read_mark(wire, path, losses),
         at=path,
     )
 
@@ -111,7 +112,7 @@ def _read_audio(wire: Wire, path: Path, losses: LossReport) -> Audio:
     form = one_of(audio, "format", AUDIO_FORMATS, at)
     if form is None:
         invalid((*at, "format"), "this field is required.", code="missing_required_parameter")
-    return Audio(need_text(audio, "data", at), form, cache=read_mark(wire, path), at=path)
+    return Audio(need_text(audio, "data", at), form, cache=read_mark(wire, path, losses), at=path)
 
 
 def _read_file(wire: Wire, path: Path, losses: LossReport) -> Document:
@@ -132,7 +133,7 @@ def _read_file(wire: Wire, path: Path, losses: LossReport) -> Document:
         source = Source("base64", content, media_type)
     else:
         source = Source("base64", content, "application/pdf" if content.startswith(_PDF_IN_BASE64) else None)
-    return Document(source, title=text(file, "filename", at), cache=read_mark(wire, path), at=path)
+    return Document(source, title=text(file, "filename", at), cache=read_mark(wire, path, losses), at=path)
 
 
 def _read_refusal(wire: Wire, path: Path, losses: LossReport) -> Refusal:
@@ -170,11 +171,12 @@ PARTS: dict[str, PartReader] = {
 }
 
 
-def read_mark(wire: Wire, path: Path) -> CacheMark | None:
+def read_mark(wire: Wire, path: Path, losses: LossReport) -> CacheMark | None:
     """`prompt_cache_breakpoint` of OpenAI, or the `cache_control` that gateways in front of Claude take."""
     for name, long in _LONG.items():
         mark = mapping(wire, name, path)
         if mark is not None:
             at = (*path, name)
+            report_unknown(mark, _MARK_FIELDS, at, losses)
             return CacheMark("long" if text(mark, "ttl", at) == long else "short", at)
     return None

@@ -125,7 +125,7 @@ def _write_sampling(request: Request, sender: _Sender) -> None:
         if name == "seed" and sender.takes("seed"):
             sender.body[sender.dialect.seed_key] = value
         else:
-            sender.send(name, value, rule, (name,))
+            sender.send(name, value, rule, request.sampling.place_of(name))
 
 
 def _write_reasoning(request: Request, sender: _Sender) -> None:

@@ -57,7 +57,7 @@ def _read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool:
     at = (*path, "function")
     tool = _read_function(as_object(wire.get("function"), at), at, losses)
     if "cache_control" in wire:
-        tool.cache = read_mark(wire, path)
+        tool.cache = read_mark(wire, path, losses)
     return tool
 
 

@@ -75,12 +75,13 @@ ReadBlock = Callable[[Wire, Path, BlockReader], Part]
 BlockTable = Mapping[str, ReadBlock]
 
 
-def read_mark(wire: Wire, path: Path) -> CacheMark | None:
+def read_mark(wire: Wire, path: Path, losses: LossReport) -> CacheMark | None:
     """The `cache_control` of a block, a tool or a request."""
     if wire.get("cache_control") is None:
         return None
     mark = mapping(wire, "cache_control", path) or {}
     at = (*path, "cache_control")
+    report_unknown(mark, frozenset({"type", "ttl"}), at, losses)
     one_of(mark, "type", frozenset({"ephemeral"}), at)
     return CacheMark("long" if one_of(mark, "ttl", frozenset({"5m", "1h"}), at) == "1h" else "short", at)
 
@@ -96,7 +97,7 @@ def read_text(block: Wire, path: Path, reader: BlockReader) -> Text:
     part = Text(value)
     if len(block) > 2:
         part.citations = read_citations(array(block, "citations", path))
-        part.cache = read_mark(block, path)
+        part.cache = read_mark(block, path, reader.losses)
         _report(block, TEXT_FIELDS, path, reader)
     return part
 
@@ -121,7 +122,7 @@ def _image(block: Wire, path: Path, reader: BlockReader) -> Image:
     return Image(
         _source(source, (*path, "source"), _IMAGE_SOURCES, reader),
         transformed=mapping(block, "transformations", path) is not None,
-        cache=read_mark(block, path),
+        cache=read_mark(block, path, reader.losses),
         at=path,
     )
 
@@ -133,7 +134,7 @@ def _document(block: Wire, path: Path, reader: BlockReader) -> Document:
         title=text(block, "title", path),
         context=text(block, "context", path),
         cite=_cites(block, path, reader),
-        cache=read_mark(block, path),
+        cache=read_mark(block, path, reader.losses),
         at=path,
     )
     source = mapping(block, "source", path)
@@ -198,7 +199,7 @@ def _search_result(block: Wire, path: Path, reader: BlockReader) -> SearchResult
         need_text(block, "source", path),
         need_text(block, "title", path),
         content,
-        cache=read_mark(block, path),
+        cache=read_mark(block, path, reader.losses),
         at=path,
     )
 
@@ -235,7 +236,7 @@ def _call(block: Wire, path: Path, reader: BlockReader) -> Call:
         toolset = text(block, "toolset_name", path)
         _note_caller(block, path, reader)
         call.extra = _kept(block, ("caller", "toolset_name"))
-        call.cache = read_mark(block, path)
+        call.cache = read_mark(block, path, reader.losses)
         if toolset is not None:
             call.kind, call.tool = "typed", toolset
         _report(block, _CALL_FIELDS, path, reader)
@@ -268,7 +269,7 @@ def _result(block: Wire, path: Path, reader: BlockReader) -> Result:
         result.is_error = flag(block, "is_error", path) or False
         text(block, "toolset_name", path)
         result.extra = _kept(block, ("toolset_name",))
-        result.cache = read_mark(block, path)
+        result.cache = read_mark(block, path, reader.losses)
         _report(block, _RESULT_FIELDS, path, reader)
     return result
 
@@ -278,7 +279,7 @@ def _result_only(block: Wire, path: Path, reader: BlockReader) -> Opaque:
     if block["type"] == "tool_reference":
         need_text(block, "tool_name", path)
         _report(block, frozenset({"type", "tool_name", "cache_control"}), path, reader)
-    mark = read_mark(block, path)
+    mark = read_mark(block, path, reader.losses)
     if mark is not None:
         reader.losses.drop(mark.rule, mark.at)
         block = {name: value for name, value in block.items() if name != "cache_control"}
@@ -320,7 +321,7 @@ def _compaction(block: Wire, path: Path, reader: BlockReader) -> Text | Opaque:
         reader.losses.drop(Rule.COMPACTION, path)
         return Opaque("compaction", block, at=path)
     reader.losses.approx(Rule.COMPACTION, path)
-    return Text(summary, cache=read_mark(block, path))
+    return Text(summary, cache=read_mark(block, path, reader.losses))
 
 
 def _tool_change(block: Wire, path: Path, _reader: BlockReader) -> Opaque:

@@ -115,7 +115,7 @@ def read_request(wire: object, losses: LossReport, *, exact: bool = False) -> Re
     )
     request.stream = flag(body, "stream", ()) or False
     request.identity = _identity(body, losses)
-    request.cache = _cache(body)
+    request.cache = _cache(body, losses)
     request.service = Service(
         tier=one_of(body, "service_tier", frozenset({"auto", "standard_only"}), ()),
         speed=one_of(body, "speed", frozenset({"standard", "fast"}), ()),
@@ -303,8 +303,8 @@ def _identity(body: Wire, losses: LossReport) -> Identity:
     return Identity(end_user=text(metadata, "user_id", path), end_user_at=(*path, "user_id"))
 
 
-def _cache(body: Wire) -> CachePolicy:
-    mark = read_mark(body, ())
+def _cache(body: Wire, losses: LossReport) -> CachePolicy:
+    mark = read_mark(body, (), losses)
     if mark is None:
         return CachePolicy()
     return CachePolicy(auto=True, ttl=mark.ttl, at=("cache_control",))
@@ -356,6 +356,7 @@ def _system_message(
     report_unknown(message, _SYSTEM_FIELDS, path, losses)
     output = mapping(message, "output_config", path)
     if output is not None:
+        report_unknown(output, frozenset({"effort"}), (*path, "output_config"), losses)
         effort = _effort(output, (*path, "output_config"))
         if effort is not None:
             losses.approx(Rule.OUTPUT_CONFIG, (*path, "output_config"))

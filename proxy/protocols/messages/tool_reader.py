@@ -86,7 +86,7 @@ def _function_tool(wire: Wire, path: Path, losses: LossReport) -> FunctionTool |
         description=_description(wire, path, losses),
         strict=flag(wire, "strict", path),
         deferred=flag(wire, "defer_loading", path) or False,
-        cache=read_mark(wire, path),
+        cache=read_mark(wire, path, losses),
         at=path,
     )
 
@@ -142,6 +142,10 @@ def _reference(name: str, tools: list[Tool]) -> ToolRef:
     return ToolRef("function", name)
 
 
+_CHANGE_FIELDS = frozenset({"type", "tool", "cache_control"})
+_REFERENCE_FIELDS = frozenset({"type", "name", "server_name", "definition"})
+
+
 def change_tools(tools: list[Tool], declared: list[Tool], block: Wire, path: Path, losses: LossReport) -> None:
     """Apply a `tool_addition` or `tool_removal` block to the tools in force, in place.
 
@@ -151,8 +155,13 @@ def change_tools(tools: list[Tool], declared: list[Tool], block: Wire, path: Pat
     losses.approx(Rule.TOOL_CHANGE, path)
     reference = mapping(block, "tool", path)
     at = (*path, "tool")
+    report_unknown(block, _CHANGE_FIELDS, path, losses)
+    mark = read_mark(block, path, losses)
+    if mark is not None:
+        losses.drop(mark.rule, mark.at)
     if reference is None:
         invalid(at, "this field is required.")
+    report_unknown(reference, _REFERENCE_FIELDS, at, losses)
     added = block["type"] == "tool_addition"
     match text(reference, "type", at):
         case "tool_reference":

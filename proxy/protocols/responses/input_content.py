@@ -67,9 +67,9 @@ def _read_part(wire: Wire, path: Path, losses: LossReport) -> Part:
     return read(wire, path, losses)
 
 
-def _text(wire: Wire, path: Path, _: LossReport) -> Text:
+def _text(wire: Wire, path: Path, losses: LossReport) -> Text:
     shown = need_text(wire, "text", path)
-    return Text(shown, cache=_cache_mark(wire, path)) if len(wire) > 2 else Text(shown)
+    return Text(shown, cache=_cache_mark(wire, path, losses)) if len(wire) > 2 else Text(shown)
 
 
 def _output_text(wire: Wire, path: Path, losses: LossReport) -> Text:
@@ -89,7 +89,7 @@ def _refusal(wire: Wire, path: Path, _: LossReport) -> Refusal:
 
 def _image(wire: Wire, path: Path, losses: LossReport) -> Image:
     source = read_image_source(wire, path, losses)
-    return Image(source, one_of(wire, "detail", IMAGE_DETAILS, path), cache=_cache_mark(wire, path), at=path)
+    return Image(source, one_of(wire, "detail", IMAGE_DETAILS, path), cache=_cache_mark(wire, path, losses), at=path)
 
 
 def read_image_source(wire: Wire, path: Path, losses: LossReport) -> Source:
@@ -116,7 +116,7 @@ def _file(wire: Wire, path: Path, losses: LossReport) -> Document:
         _file_source(wire, path, losses),
         title=text(wire, "filename", path),
         detail=one_of(wire, "detail", FILE_DETAILS, path),
-        cache=_cache_mark(wire, path),
+        cache=_cache_mark(wire, path, losses),
         at=path,
     )
 
@@ -156,11 +156,12 @@ def _audio(wire: Wire, path: Path, losses: LossReport) -> Audio:
     return Audio(need_text(sound, "data", at), need_text(sound, "format", at), at=path)
 
 
-def _cache_mark(wire: Wire, path: Path) -> CacheMark | None:
+def _cache_mark(wire: Wire, path: Path, losses: LossReport) -> CacheMark | None:
     mark = mapping(wire, "prompt_cache_breakpoint", path)
     if mark is None:
         return None
     at = (*path, "prompt_cache_breakpoint")
+    report_unknown(mark, frozenset({"mode", "ttl"}), at, losses)
     return CacheMark("long" if one_of(mark, "ttl", BREAKPOINT_TTLS, at) == "12h" else "short", at)
 
 

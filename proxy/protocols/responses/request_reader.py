@@ -214,7 +214,7 @@ def _sampling(wire: Wire) -> Sampling:
     include = wire.get("include")
     with_logprobs = type(include) is list and WITH_LOGPROBS in include
     top = whole(wire, "top_logprobs", ())
-    return Sampling(
+    sampling = Sampling(
         number(wire, "temperature", ()),
         number(wire, "top_p", ()),
         presence_penalty=number(wire, "presence_penalty", ()),
@@ -222,6 +222,9 @@ def _sampling(wire: Wire) -> Sampling:
         logprobs=True if with_logprobs else None,
         top_logprobs=top or None if with_logprobs else None,
     )
+    if with_logprobs:
+        sampling.logprobs_at = ("include",)
+    return sampling
 
 
 def _reasoning(wire: Wire, path: Path, losses: LossReport) -> ReasoningPolicy:
