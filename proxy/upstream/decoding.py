@@ -42,6 +42,9 @@ class Decoder:
     def feed(self, chunk: bytes) -> bytes:
         """Decode what came, at most `PIECE` bytes of it. Raises `BrokenEncoding`."""
         if self._inflate.eof:
+            self.more = False
+            if chunk:
+                raise BrokenEncoding("something follows on the compressed body")
             return b""
         coded = self._tail + chunk
         try:
@@ -64,9 +67,11 @@ class Decoder:
             raise BrokenEncoding(str(still)) from still
 
     def end(self) -> None:
-        """No more will come. Raises `BrokenEncoding` when something is missing."""
+        """No more will come. Raises `BrokenEncoding` when something is missing, or left over."""
         if not self._inflate.eof:
             raise BrokenEncoding("the compressed body ends too early")
+        if self._inflate.unused_data:
+            raise BrokenEncoding("something follows on the compressed body")
 
 
 def decoder_for(content_encoding: str) -> Decoder | None:

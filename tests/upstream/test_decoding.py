@@ -48,6 +48,15 @@ def test_one_call_gives_a_bounded_piece() -> None:
     assert (len(first), decoder.more) == (PIECE, True)
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_a_body_of_exactly_so_many_pieces_comes_to_its_end(pieces: int) -> None:
+    decoder = Decoder()
+    out = decoder.feed(gzip.compress(bytes(pieces * PIECE)))
+    for _ in range(pieces):
+        out += decoder.feed(b"")
+    assert (out, decoder.more) == (bytes(pieces * PIECE), False)
+
+
 @pytest.mark.parametrize("encoding", ["", "identity", " Identity "])
 def test_identity_needs_no_decoder(encoding: str) -> None:
     assert decoder_for(encoding) is None
@@ -60,7 +69,14 @@ def test_an_unknown_encoding_is_named(encoding: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"not compressed at all", b"\x1f\x8b\x08rest", gzip.compress(b"x" * 100, mtime=0)[:-9], b""]
+    "body",
+    [
+        b"not compressed at all",
+        b"\x1f\x8b\x08rest",
+        gzip.compress(b"x" * 100, mtime=0)[:-9],
+        gzip.compress(b"x") * 2,
+        b"",
+    ],
 )
 def test_a_body_that_is_not_what_it_says_is_broken(body: bytes) -> None:
     with pytest.raises(BrokenEncoding):
