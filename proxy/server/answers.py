@@ -110,10 +110,17 @@ def _as_told(exchange: Exchange, body: bytes) -> bytes | None:
         wire["type"] = "error"
         wire["request_id"] = exchange.id
     shown = jsontext.dumps(wire)
-    if read_credential(exchange.request.headers) is not None and not _holds_key(exchange):
+    if read_credential(exchange.request.headers) is not None and not _told_secrets(exchange):
         return shown  # the only key in there is the client's own
-    return exchange.gateway.scrub(shown.decode()).encode()
+    scrubbed = exchange.gateway.scrub(shown.decode()).encode()
+    try:
+        jsontext.loads(scrubbed)
+    except jsontext.NotJson:
+        return None  # a key of digits stood there as a number
+    return scrubbed
 
 
-def _holds_key(exchange: Exchange) -> bool:
-    return exchange.served is not None and exchange.served.backend.holds_key
+def _told_secrets(exchange: Exchange) -> bool:
+    """Whether the backend was told anything that the client must not know."""
+    served = exchange.served
+    return served is not None and (served.backend.holds_key or bool(served.backend.settings.headers))

@@ -62,7 +62,7 @@ class App:
         path = request.path
         endpoint = _TABLE.get((request.method, path))
         if endpoint is None:
-            if probe := PROBES.get(path):
+            if request.method in ("GET", "HEAD") and (probe := PROBES.get(path)):
                 return probe(self._gateway, request)
             endpoint = _endpoint_for(request, path)
         gateway = self._gateway
@@ -121,7 +121,7 @@ def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
     bare = _unversioned(path).rstrip("/") or "/"
     if found := ENDPOINTS.get((request.method, bare)):
         return found
-    if any(known == bare for _, known in ENDPOINTS):
+    if path in PROBES or any(known == bare for _, known in ENDPOINTS):
         return _WRONG_METHOD
     if bare.startswith("/models/") and request.method == "GET":
         return _ONE_MODEL
@@ -139,7 +139,7 @@ async def _refuse_path(exchange: Exchange) -> StreamResponse:
 async def _refuse_method(exchange: Exchange) -> StreamResponse:
     """A 405: no class of error has this status, so it is given by hand."""
     bare = _unversioned(exchange.request.path).rstrip("/")
-    allowed = ", ".join(sorted(method for method, path in ENDPOINTS if path == bare))
+    allowed = ", ".join(sorted(method for method, path in ENDPOINTS if path == bare)) or "GET"
     exchange.add_header("Allow", allowed)
     message = f"{exchange.request.method} is not allowed here, only {allowed} is."
     return exchange.refuse(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED), status=405)

@@ -177,7 +177,8 @@ class Exchange:
     def heard(self, answer: Answer) -> None:
         """Take over what the head of the backend's answer says beside its body."""
         headers = answer.headers
-        self.upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
+        upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
+        self.upstream_id = self.gateway.scrub(upstream_id) if upstream_id else None
         served = self.served
         if served is None or served.backend.settings.ratelimit_headers == "drop":
             return
@@ -193,6 +194,16 @@ class Exchange:
             self._backend_headers = rate_limits.translate(headers, "openai", "anthropic", time.time())
         else:
             self._backend_headers = rate_limits.translate(headers, "anthropic", "openai", time.time())
+        if self._backend_headers:
+            self._backend_headers = self._without_secrets(self._backend_headers)
+
+    def _without_secrets(self, headers: list[Header]) -> list[Header]:
+        """A backend may put what it was told where it likes."""
+        values = "\n".join(value for _, value in headers)
+        shown = self.gateway.scrub(values)
+        if shown == values:
+            return headers
+        return [(name, self.gateway.scrub(value)) for name, value in headers]
 
     # ---- the parts of a reply
 

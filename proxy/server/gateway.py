@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from multidict import CIMultiDictProxy
 
@@ -16,6 +17,7 @@ from proxy.telemetry.scrubber import Scrubber
 from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
 from proxy.upstream.backend import Backend
+from proxy.upstream.dialects import host_dialect
 from proxy.upstream.headers import read_credential
 from proxy.upstream.pool import Pool
 
@@ -102,10 +104,14 @@ def unknown_model(model: str) -> Error:
 
 
 def secrets_of(settings: Settings) -> Iterator[str]:
-    """All that must never be shown."""
+    """All that must never be shown: keys, and where backends are that aren't a vendor's own (operations.md 5)."""
     for key in settings.carrier_keys:
         yield key.get_secret_value().hex()
     for upstream in settings.upstreams.values():
+        if host_dialect(upstream.base_url) == "generic":
+            address = urlsplit(upstream.base_url)
+            # A bare host may be an ordinary word.
+            yield address.hostname if address.hostname and "." in address.hostname else address.netloc
         if upstream.api_key is not None:
             yield upstream.api_key.get_secret_value()
         for value in upstream.headers.values():

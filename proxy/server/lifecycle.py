@@ -132,6 +132,7 @@ class Ending:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._begun = asyncio.Event()
+        self._signalled = False
         self._lame_duck = gateway.settings.drain.lame_duck
 
     def watch_signals(self) -> None:
@@ -167,10 +168,13 @@ class Ending:
         return True
 
     def _on_signal(self, lame_duck: float) -> None:
-        if self._begun.is_set():
+        """The second signal ends at once; the first one does not, even if draining was begun by a request."""
+        if self._signalled:
             self._gateway.access.flush()
             os._exit(_ENDED_AT_ONCE)
-        self._lame_duck = lame_duck
+        self._signalled = True
+        if not self._begun.is_set():
+            self._lame_duck = lame_duck
         self.begin()
 
 

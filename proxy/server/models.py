@@ -48,7 +48,7 @@ async def one_model(exchange: Exchange) -> StreamResponse:
     name = exchange.request.path.partition("/models/")[2].rstrip("/")
     settings = exchange.gateway.settings
     route = settings.route(name)
-    if route is None:
+    if route is None or name in (".", ".."):  # as a path, these would lead elsewhere
         raise Rejected(unknown_model(name))
     for model in await _all_models(exchange):
         if model["id"] == name:

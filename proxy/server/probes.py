@@ -4,6 +4,7 @@ Readiness says nothing of backends: when a vendor is down, replies that say so a
 """
 
 from collections.abc import Callable, Mapping
+from ipaddress import IPv6Address, ip_address
 
 import orjson
 from aiohttp.web import BaseRequest, Response, StreamResponse
@@ -43,6 +44,16 @@ PROBES: Mapping[str, Probe] = {
 }
 
 
+def is_local(remote: str | None) -> bool:
+    """Whether a peer is on this machine; `admin_listen` may be reached by others, to be probed."""
+    try:
+        address = ip_address(remote or "")
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 class Admin:
     """The handler of the admin listener. `drain` starts the end of the process."""
 
@@ -58,6 +69,8 @@ class Admin:
             case "GET" | "HEAD", "/admin/version":
                 return _answer(200, {"version": __version__})
             case "POST", "/admin/drain":
+                if not is_local(request.remote) or "Origin" in request.headers:
+                    return _answer(403, {"error": {"message": "Draining is begun from this machine, by no browser."}})
                 self._drain()
                 return _answer(200, {"status": "draining", "in_flight": len(self._gateway.open)})
             case _, "/healthz" | "/readyz" | "/admin/version" | "/admin/drain":

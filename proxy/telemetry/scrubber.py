@@ -15,6 +15,9 @@ _SHAPES = (
     r"(?i:bearer)\s+[A-Za-z0-9._~+/\-]{8,}=*",
     r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])",
     r"AIza[A-Za-z0-9_\-]{30,}",
+    # Whose account it is: OpenAI's errors name the organisation and the project, Anthropic's the organisation.
+    r"(?<![A-Za-z0-9])(?:org-|proj_)[A-Za-z0-9]{16,}",
+    r"(?i:organi[sz]ation)(?:'s)?[\s:(]{1,3}[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\)?",
     r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+",
 )
 _SHAPE = re.compile("|".join(_SHAPES))

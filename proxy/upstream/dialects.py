@@ -43,6 +43,7 @@ _OPENAI_CHAT = Dialect(
     echo_reasoning=False,
     fields=_OPENAI_CHAT_FIELDS,
     stop_limit=4,
+    cache_marks="breakpoint",
 )
 _VLLM_CHAT = Dialect(
     "vllm",
@@ -74,12 +75,13 @@ _CHAT = _by_name(
         "ollama", "ollama", no_url_images=True, no_fields=frozenset({"n", "logit_bias"}), reasoning_field="reasoning"
     ),
     Dialect("llamacpp", "llamacpp", named_choice=False, no_url_images=True, fields=_LOCAL_SAMPLING),
-    Dialect("deepseek", "deepseek", reasoning_required=True),
+    Dialect("deepseek", "deepseek", reasoning_required=True, no_json_schema=True),
     Dialect(
         "openrouter",
         "openrouter",
         fields=_LOCAL_SAMPLING | {"provider", "models", "plugins", "reasoning", "user"},
         reasoning_field="reasoning",
+        cache_marks="cache_control",
     ),
     Dialect(
         "groq",
@@ -112,8 +114,8 @@ _CHAT = _by_name(
 
 _RESPONSES = _by_name(
     Dialect(custom_tools=True, developer_role=True),
-    Dialect("openai", "openai", custom_tools=True, developer_role=True),
-    Dialect("azure", "azure", custom_tools=True, developer_role=True),
+    Dialect("openai", "openai", custom_tools=True, developer_role=True, cache_marks="breakpoint"),
+    Dialect("azure", "azure", custom_tools=True, developer_role=True, cache_marks="breakpoint"),
     Dialect("vllm", "vllm", custom_tools=True),
     Dialect("sglang", "sglang"),
     Dialect("ollama", "ollama", lax_terminal=True),
@@ -124,7 +126,10 @@ _RESPONSES = _by_name(
 
 _MESSAGES = _by_name(
     Dialect(),
-    _named("anthropic"),
+    Dialect("anthropic", "anthropic", auto_cache="top_level"),
+    # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
+    Dialect("bedrock", "bedrock", auto_cache="marks"),
+    Dialect("vertex", "vertex", auto_cache="marks"),
     *(
         Dialect(name, name, unsigned_thinking=True)
         for name in ("vllm", "sglang", "ollama", "llamacpp", "deepseek", "glm", "moonshot", "minimax", "qwen")
@@ -146,6 +151,8 @@ _HOSTS: Mapping[str, str] = {
     "services.ai.azure.com": "azure",
     "cognitiveservices.azure.com": "azure",
     "api.anthropic.com": "anthropic",
+    "amazonaws.com": "bedrock",
+    "aiplatform.googleapis.com": "vertex",
     "api.deepseek.com": "deepseek",
     "openrouter.ai": "openrouter",
     "api.groq.com": "groq",

@@ -4,16 +4,26 @@ Little of what a client sent goes on: its credential only when the proxy holds n
 a vendor only to the same protocol. Everything else describes the client or the hop, and stays here.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from proxy.upstream.backend import Backend, write_key
+from proxy.upstream.dialects import Protocol
 
-# Headers of the client that a backend of the same protocol gets as they came.
-_SAME_PROTOCOL = ("Anthropic-Beta", "Anthropic-Version", "Idempotency-Key", "OpenAI-Beta")
-# Whom to bill: they mean something only together with the client's own key.
-_WITH_OWN_KEY = ("OpenAI-Organization", "OpenAI-Project", "Anthropic-Workspace-Id")
+# Headers of the client that a backend of the same protocol gets as they came; those of the other vendor it does not.
+_OPENAI = ("Idempotency-Key", "OpenAI-Beta")
+_ANTHROPIC = ("Idempotency-Key", "Anthropic-Beta", "Anthropic-Version")
+_SAME_PROTOCOL: Mapping[Protocol, tuple[str, ...]] = {"chat": _OPENAI, "responses": _OPENAI, "messages": _ANTHROPIC}
+# Whom to bill and for whom: they mean something only together with the client's own key.
+_OPENAI_OWN = ("OpenAI-Organization", "OpenAI-Project")
+_ANTHROPIC_OWN = ("Anthropic-Workspace-Id", "Anthropic-User-Profile-Id")
+_WITH_OWN_KEY: Mapping[Protocol, tuple[str, ...]] = {
+    "chat": _OPENAI_OWN,
+    "responses": _OPENAI_OWN,
+    "messages": _ANTHROPIC_OWN,
+}
 
 
 class Credential(NamedTuple):
@@ -41,7 +51,7 @@ def request_headers(
     headers = CIMultiDict(backend.headers)
     headers["X-Client-Request-Id"] = request_id
     if same_protocol:
-        for name in _SAME_PROTOCOL:
+        for name in _SAME_PROTOCOL[backend.protocol]:
             if name in client:
                 headers[name] = ",".join(client.getall(name))
     if not backend.holds_key and (credential := read_credential(client)):
@@ -49,7 +59,7 @@ def request_headers(
         header = credential.header if as_it_came else backend.key_header
         headers[header] = write_key(header, credential.key)
         if same_protocol:
-            for name in _WITH_OWN_KEY:
+            for name in _WITH_OWN_KEY[backend.protocol]:
                 if name in client:
                     headers[name] = client[name]
     return headers

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from proxy.settings import ProtocolName
+from proxy.server.gateway import secrets_of
+from proxy.settings import ProtocolName, Settings
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, says_hello, serving, upstream
 from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply
 
@@ -236,3 +237,28 @@ async def test_the_status_of_an_error_counts_whatever_its_body_is(rest: list[Ste
     async with before("chat", [length, *rest]) as (proxy, _):
         status, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
     assert (status, headers["retry-after"]) == (429, "7")
+
+
+async def test_nor_in_its_headers() -> None:
+    told = {"x-request-id": "proxy-key-1", "x-ratelimit-limit-requests": "proxy-key-1"}
+    async with before("chat", says_hello("chat", streamed=False, **told)) as (proxy, _):
+        _, headers, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+        record = await proxy.record()
+    assert headers["x-ratelimit-limit-requests"] == headers["dragoman-upstream-request-id"] == "[secret]"
+    assert "proxy-key-1" not in json.dumps(record)
+
+
+def test_where_a_backend_of_ours_is_stays_inside() -> None:
+    def hidden(base_url: str) -> set[str]:
+        return set(secrets_of(Settings({"one": upstream("chat", base_url)}, ()))) - {"proxy-key-1"}
+
+    assert hidden("http://worker-7.internal:8000/v1") == {"worker-7.internal"}
+    assert hidden("http://inference:8000/v1") == {"inference:8000"}
+    assert hidden("https://api.openai.com/v1") == set()
+
+
+async def test_a_key_of_digits_is_taken_out_of_numbers_too() -> None:
+    wire = '{"error":{"message":"no","type":"server_error","number":1234567890}}'
+    async with before("chat", reply(500, wire), key="1234567890") as (proxy, _):
+        status, _, body = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+    assert (status, json.loads(body)["error"]["message"], b"1234567890" in body) == (500, "no", False)

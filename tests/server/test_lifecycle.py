@@ -124,6 +124,26 @@ async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
             assert await proxy.ended() == 130
 
 
+async def test_the_signal_that_follows_on_a_drain_by_request_cuts_nothing(tmp_path: Path) -> None:
+    """As a hook before the stop of a container does, and then the signal comes."""
+    drain = {"lame_duck": "0.1s", "max_stream": "0.5s"}
+    async with (
+        Scripted([*begins("messages"), HOLD]) as backend,
+        running(tmp_path, backend.base_url, drain=drain) as proxy,
+        aiohttp.ClientSession() as session,
+    ):
+        await proxy.read_addresses()
+        request = {**REQUESTS["chat"], "stream": True}
+        async with session.post(proxy.clients + PATHS["chat"], json=request) as stream:
+            await stream.content.readany()
+            async with session.post(proxy.admin + "/admin/drain") as begun:
+                assert await begun.json() == {"status": "draining", "in_flight": 1}
+            proxy.process.send_signal(signal.SIGTERM)
+            rest = await stream.content.read()
+        assert await proxy.ended() == 0
+    assert b"The proxy is shutting down" in rest
+
+
 async def test_what_is_open_is_said_at_the_start_and_no_secret_with_it(tmp_path: Path) -> None:
     async with running(tmp_path, "http://127.0.0.1:9") as proxy:
         await proxy.read_addresses()

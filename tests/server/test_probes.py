@@ -9,7 +9,7 @@ from proxy import __version__
 from proxy.canonical.errors import Error, ErrorClass, Rejected
 from proxy.canonical.target import Target
 from proxy.server.app import Server
-from proxy.server.probes import Admin
+from proxy.server.probes import Admin, is_local
 from proxy.server.self_test import failed_translations
 from proxy.translation.pair import Peek
 from tests.server.serving import before
@@ -71,6 +71,47 @@ async def test_the_admin_listener_has_these_and_no_others(
         await runner.cleanup()
     assert seen == (status, wire)
     assert len(drained) == (1 if (method, path) == ("POST", "/admin/drain") else 0)
+
+
+@pytest.mark.parametrize(
+    ("remote", "local"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:10.0.0.1", False),
+        ("10.0.0.1", False),
+        ("fe80::1", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_who_is_on_this_machine(remote: str | None, local: bool) -> None:
+    assert is_local(remote) == local
+
+
+async def test_draining_is_begun_from_this_machine_by_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    drained: list[None] = []
+    async with before("chat", []) as (proxy, _):
+        runner = web.ServerRunner(Server(proxy.gateway, Admin(proxy.gateway, lambda: drained.append(None))))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/admin/drain"
+        async with proxy.session.post(url, headers={"origin": "http://elsewhere.example"}) as response:
+            seen = [response.status]
+        monkeypatch.setattr("proxy.server.probes.is_local", lambda _remote: False)
+        async with proxy.session.post(url) as response:
+            seen.append(response.status)
+        await runner.cleanup()
+    assert (seen, drained) == ([403, 403], [])
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/healthz"), ("DELETE", "/"), ("PUT", "/api/hello")])
+async def test_a_probe_is_only_asked(method: str, path: str) -> None:
+    async with before("chat", []) as (proxy, _):
+        status, headers, _ = await proxy.ask(method, path)
+    assert (status, headers["allow"]) == (405, "GET")
 
 
 def test_every_client_can_be_translated_to_every_backend() -> None:

@@ -83,7 +83,6 @@ def test_within_a_protocol_the_vendors_own_headers_go_too() -> None:
         "X-Api-Key": "proxy-key",
         "Anthropic-Version": "2026-10-21",
         "Anthropic-Beta": "effort-2025-11-24",
-        "OpenAI-Beta": "responses=v1",
         "Idempotency-Key": "once",
     }
 
@@ -117,6 +116,15 @@ def test_whom_to_bill_goes_only_with_the_clients_own_key() -> None:
     client = {"Authorization": "Bearer mine", "OpenAI-Organization": "org-1"}
     assert "OpenAI-Organization" not in sent("chat", client, key="proxy-key", same_protocol=True)
     assert sent("chat", client, same_protocol=True)["OpenAI-Organization"] == "org-1"
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_what_one_vendor_calls_its_own_the_other_never_gets(protocol: ProtocolName) -> None:
+    anthropic = {"Anthropic-Workspace-Id": "w", "Anthropic-User-Profile-Id": "u", "Anthropic-Beta": "b"}
+    openai = {"OpenAI-Organization": "o", "OpenAI-Project": "p", "OpenAI-Beta": "b"}
+    told = sent(protocol, {"X-Api-Key": "mine", **anthropic, **openai}, same_protocol=True)
+    vendors = {name: value for name, value in told.items() if name in anthropic or name in openai}
+    assert vendors == (anthropic if protocol == "messages" else openai)
 
 
 def test_headers_of_the_settings_replace_and_add() -> None:
