@@ -23,7 +23,7 @@ from proxy.canonical.events import (
     UsageUpdate,
 )
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import Call, Reasoning
+from proxy.canonical.parts import Call, Reasoning, Refusal, ReplyPart, Text
 
 
 class JsonDepth:
@@ -76,21 +76,21 @@ class _Waiting:
 
     opened: Open
     events: list[Event] = field(default_factory=list)
-    closed: bool = False
 
 
 class OneAtATime:
     """`pass_on` takes events as they come and gives them in an order without overlaps; `k` is dense again."""
 
-    __slots__ = ("_current", "_depth", "_done", "_losses", "_next", "_renumbered", "_thinks", "_waiting")
+    __slots__ = ("_current", "_depth", "_done", "_holds", "_losses", "_next", "_part", "_renumbered", "_waiting")
 
     def __init__(self, losses: LossReport) -> None:
         self._losses = losses
         self._current: int | None = None
-        self._thinks = False  # the current part is reasoning
+        self._part: ReplyPart = Text("")  # the current one
+        self._holds = False  # the current part is complete only when it closes
         self._depth: JsonDepth | None = None  # of the current part, while others wait and it is a call
         self._waiting: dict[int, _Waiting] = {}
-        self._done: set[int] = set()  # closed early: their own Close is still to come
+        self._done: dict[int, ReplyPart] = {}  # closed early: their own Close is still to come
         self._next = 0
         self._renumbered: dict[int, int] = {}
 
@@ -127,7 +127,9 @@ class OneAtATime:
         self._current = event.k
         self._renumbered[event.k] = self._next
         self._depth = JsonDepth() if isinstance(event.part, Call) else None
-        self._thinks = isinstance(event.part, Reasoning)
+        part = self._part = event.part
+        # Thinking is signed at its end; free text that looks like JSON is not over where the JSON is.
+        self._holds = isinstance(part, Reasoning) or (isinstance(part, Call) and part.kind == "custom")
         out.append(event if event.k == self._next else Open(self._next, event.part))
         self._next += 1
 
@@ -141,8 +143,17 @@ class OneAtATime:
                 self._make_room(out)
         elif event.k in self._waiting:
             self._waiting[event.k].events.append(event)
+        elif isinstance(self._done.get(event.k), Text | Refusal):
+            self._go_on(event, out)
         elif event.text.strip():
             self._losses.approx(Rule.LATE_ARGS, ("stream",))
+
+    def _go_on(self, event: Delta, out: list[Event]) -> None:
+        """Text of a part that has made room: a block of its own."""
+        part = self._done.pop(event.k)
+        rest: ReplyPart = Text("", phase=part.phase) if isinstance(part, Text) else Refusal("")
+        self._waiting[event.k] = _Waiting(Open(event.k, rest), [event])
+        self._make_room(out)
 
     def _cite(self, event: Cite, out: list[Event]) -> None:
         if event.k == self._current:
@@ -158,11 +169,9 @@ class OneAtATime:
             self._end_current(event, out)
             self._take_turns(out)
         elif event.k in self._waiting:
-            waiting = self._waiting[event.k]
-            waiting.events.append(event)
-            waiting.closed = True
+            self._waiting[event.k].events.append(event)
         else:
-            self._done.discard(event.k)
+            self._done.pop(event.k, None)
 
     def _end_current(self, event: Close, out: list[Event]) -> None:
         out.append(Close(self._renumbered[event.k], event.native))
@@ -171,9 +180,9 @@ class OneAtATime:
 
     def _make_room(self, out: list[Event]) -> None:
         """Close the current part early if it is complete and another waits."""
-        if self._current is None or self._thinks or (self._depth is not None and not self._depth.complete()):
+        if self._current is None or self._holds or (self._depth is not None and not self._depth.complete()):
             return
-        self._done.add(self._current)
+        self._done[self._current] = self._part
         self._end_current(Close(self._current), out)
         self._take_turns(out)
 

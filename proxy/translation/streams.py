@@ -21,6 +21,7 @@ from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import CustomCalls
 from proxy.translation.envelope import NO_SCOPE, Scope
+from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
@@ -74,6 +75,7 @@ class _Reading:
         "_carrying",
         "_client",
         "_custom_calls",
+        "_halves",
         "_losses",
         "_reader",
         "_scrub",
@@ -99,6 +101,7 @@ class _Reading:
         self._sse = SseReader()
         reader = BACKENDS[way.backend].stream_reader
         self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
+        self._halves: Halves | None = None
         self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
         self._carrying = way.carrying()
 
@@ -135,6 +138,8 @@ class _Reading:
         if isinstance(wire, Error):
             self._fail(wire)
             return
+        if self._halves is None and may_hold_half(event.payload):
+            self._halves = Halves()
         try:
             self._reader.feed(wire, event.name)
         except RecursionError:
@@ -148,6 +153,8 @@ class _Reading:
         if self.closed:
             self.batch.clear()
             return []
+        if self._halves is not None:
+            self.batch[:] = self._halves.pass_on(self.batch)
         events = self.batch[:] if self._custom_calls is None else self._custom_calls.pass_on(self.batch)
         events = self._carrying.pass_on(events)
         self.batch.clear()

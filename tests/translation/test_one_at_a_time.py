@@ -80,6 +80,28 @@ def test_text_makes_room_for_a_call_at_once() -> None:
     ]
 
 
+def test_text_that_comes_after_it_has_made_room_is_a_text_of_its_own() -> None:
+    events: list[Event] = [
+        Open(0, Text("", phase="commentary")),
+        Delta(0, "Hel"),
+        Open(1, call("a")),
+        Delta(1, "{"),
+        Delta(0, "lo"),
+        Delta(1, "}"),
+        Close(0),
+        Close(1),
+    ]
+    losses = LossReport()
+    assert contents(OneAtATime(losses).pass_on(events)) == [("text", "Hel"), ("a", "{}"), ("text", "lo")]
+    assert losses.losses == []
+
+
+def test_free_text_is_not_over_where_it_looks_like_whole_json() -> None:
+    free = Call("call_a", "a", kind="custom")
+    events: list[Event] = [Open(0, free), Open(1, call("b")), Delta(0, "{}"), Delta(1, "{}"), Delta(0, "\n1"), Close(0)]
+    assert contents(serial([*events, Close(1)])) == [("a", "{}\n1"), ("b", "{}")]
+
+
 def test_late_arguments_of_a_call_that_made_room_are_a_recorded_loss() -> None:
     losses = LossReport()
     stage = OneAtATime(losses)

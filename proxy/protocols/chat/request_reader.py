@@ -21,7 +21,7 @@ from proxy.canonical.request import (
 )
 from proxy.protocols.chat.message_reader import read_messages
 from proxy.protocols.chat.tables import EFFORTS, REQUEST_FIELDS, VERBOSITIES
-from proxy.protocols.chat.tool_reader import read_tool_policy, read_tools
+from proxy.protocols.chat.tool_reader import read_tool_policy, read_tools, uses_functions
 from proxy.protocols.fields import (
     Wire,
     as_object,
@@ -85,7 +85,7 @@ def read_request(wire: Wire, losses: LossReport, *, exact: bool = False) -> Requ
         service=Service(tier=text(wire, "service_tier", ())),
         stream=flag(wire, "stream", ()) or False,
         include_usage=read_include_usage(wire, losses),
-        legacy_functions=bool(wire.get("functions")) and not wire.get("tools"),
+        legacy_functions=uses_functions(wire),
     )
 
 

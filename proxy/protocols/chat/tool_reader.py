@@ -102,9 +102,16 @@ def _read_format(wire: Wire, path: Path, losses: LossReport) -> Grammar | None:
     return Grammar(syntax, need_text(grammar, "definition", at))
 
 
+def uses_functions(wire: Wire) -> bool:
+    """Whether the tools are the deprecated `functions`, so that a call is `function_call` in the reply."""
+    return bool(wire.get("functions")) and not wire.get("tools")
+
+
 def read_tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
     """`tool_choice`, or the deprecated `function_call`; and `parallel_tool_calls`."""
     parallel = flag(wire, "parallel_tool_calls", ())
+    if uses_functions(wire):
+        parallel = False  # the deprecated form of a reply has room for one call
     choice = wire.get("tool_choice")
     legacy = wire.get("function_call")
     if choice is None:

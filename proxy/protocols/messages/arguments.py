@@ -7,6 +7,10 @@ Text that is an object is spliced in as it is, so that long numbers and the orde
 from proxy.canonical.jsontext import Fragment, NotJson, dumps, loads, loads_exact, well_formed
 
 WRAPPER = "INVALID_JSON"
+# Messages has no free-text calls: the text is the one string of an object (mapping.md 13.10).
+FREE_TEXT = "input"
+FREE_TEXT_BEGIN = f'{{"{FREE_TEXT}":"'
+FREE_TEXT_END = '"}'
 _BEYOND = 2.0**63
 
 

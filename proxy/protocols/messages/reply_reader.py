@@ -20,7 +20,6 @@ from proxy.protocols.messages.stops import read_stop
 from proxy.protocols.messages.tables import SERVER_RESULTS, SERVER_TOOLS
 from proxy.protocols.messages.usage import read_tier, read_usage
 
-
 NAMELESS = "calls a tool without naming it"
 
 

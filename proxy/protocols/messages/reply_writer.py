@@ -13,7 +13,7 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, 
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import Wire
-from proxy.protocols.messages.arguments import arguments_object
+from proxy.protocols.messages.arguments import FREE_TEXT, arguments_object
 from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
@@ -73,7 +73,11 @@ def _block(part: ReplyPart, context: ReplyContext) -> Wire | None:
         case Refusal():
             return {"type": "text", "text": part.text, "citations": None} if part.text else None
         case Call():
-            return {**call_block(part), "input": arguments_object(part.arguments)[0]}
+            free = part.kind == "custom"
+            return {
+                **call_block(part),
+                "input": {FREE_TEXT: part.arguments} if free else arguments_object(part.arguments)[0],
+            }
         case Reasoning():
             return _thinking_block(part, context)
         case HostedCall() | Opaque():

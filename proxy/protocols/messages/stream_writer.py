@@ -23,10 +23,11 @@ from proxy.canonical.events import (
     UsageUpdate,
 )
 from proxy.canonical.jsontext import dumps
-from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, Text
+from proxy.canonical.parts import Call, Citation, HostedCall, Opaque, Reasoning, Refusal, Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import Wire
+from proxy.protocols.messages.arguments import FREE_TEXT_BEGIN, FREE_TEXT_END
 from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.errors import write_error
 from proxy.protocols.messages.reply_writer import call_block, estimated, message_object, native_thinking
@@ -48,16 +49,18 @@ class StreamWriter:
 
     __slots__ = (
         "_calls",
+        "_citations",
         "_context",
         "_dead",
+        "_free",
         "_grown",
         "_head",
         "_index",
         "_k",
         "_lead",
         "_part",
+        "_ping",
         "_refused",
-        "_started",
         "_usage",
     )
 
@@ -69,10 +72,12 @@ class StreamWriter:
         self._part: Text | Refusal | Reasoning | Call | None = None
         self._head = b""  # of a delta of the current part; "" when it is not shown
         self._lead = b""  # the head of its next delta: the start of the block with it, until that has gone out
+        self._free = b""  # the head in its place where free text is put into a JSON string
         self._grown: list[str] = []
+        self._citations: list[Citation] = []
         self._calls = False
         self._refused = False
-        self._started = False
+        self._ping = COMMENT
         self._dead = False
 
     def write(self, events: Iterable[Event]) -> bytes:
@@ -82,17 +87,18 @@ class StreamWriter:
             if self._dead:
                 break
             match event:
+                case Delta() if self._head and event.text:
+                    out += (self._lead, dumps(event.text), _TAIL)
+                    self._lead = self._head
+                    self._grown.append(event.text)
                 case Delta():
-                    if self._head and event.text:
-                        out += (self._lead, dumps(event.text), _TAIL)
-                        self._lead = self._head
-                        self._grown.append(event.text)
+                    out.append(self._free_text(event.text))
                 case Open():
                     out.append(self._open(event))
                 case Close():
                     out.append(self._close(event))
                 case Cite():
-                    out.append(self._cite(event))
+                    self._cite(event)
                 case Start():
                     out.append(self._start(event))
                 case UsageUpdate():
@@ -102,7 +108,7 @@ class StreamWriter:
                 case Fail():
                     out.append(self._fail(event.error))
                 case Ping():
-                    out.append(PING if self._started else COMMENT)
+                    out.append(self._ping)
                 case End():
                     self._dead = True
                 case _:
@@ -110,7 +116,7 @@ class StreamWriter:
         return b"".join(out)
 
     def _start(self, event: Start) -> bytes:
-        self._started = True
+        self._ping = PING
         self._usage = event.usage
         message = message_object(event.id, event.model, self._context)
         message["usage"] = write_usage(event.usage or estimated(self._context), event.service_tier)
@@ -122,7 +128,8 @@ class StreamWriter:
         part = event.part
         self._k = event.k
         self._grown = []
-        self._head = self._lead = b""
+        self._citations = []
+        self._head = self._lead = self._free = b""
         match part:
             case Text():
                 self._begin(part, {"type": "text", "text": ""}, b"text_delta", b"text")
@@ -137,6 +144,9 @@ class StreamWriter:
                 self._calls = True
                 self._begin(part, call_block(part), b"input_json_delta", b"partial_json")
                 start = self._lead.removesuffix(self._head)
+                if part.kind == "custom":
+                    self._head, self._lead, self._free = b"", b"", self._head
+                    return start + self._free + dumps(FREE_TEXT_BEGIN) + _TAIL + self._free_text(part.arguments)
                 self._lead = self._head
                 return start + self._first(part.arguments)
             case HostedCall() | Opaque():
@@ -160,6 +170,10 @@ class StreamWriter:
         lead, self._lead = self._lead, self._head
         self._grown.append(text)
         return lead + dumps(text) + _TAIL
+
+    def _free_text(self, text: str) -> bytes:
+        """A piece of the text of a free-text call, as it stands inside a JSON string; nothing of hidden parts."""
+        return self._free + dumps(dumps(text)[1:-1].decode()) + _TAIL if text and self._free else b""
 
     def _open_reasoning(self, part: Reasoning) -> bytes:
         if part.redacted:
@@ -204,7 +218,10 @@ class StreamWriter:
             signature = self._signature(native)
         if not begun and not signature:
             return b""
-        return start + signature + self._stop()
+        if self._free:
+            start = self._free + dumps(FREE_TEXT_END) + _TAIL
+            self._free = b""
+        return start + self._cited() + signature + self._stop()
 
     def _signature(self, native: Wire | None) -> bytes:
         signature = native.get("signature") if native is not None and native.get("type") == "thinking" else None
@@ -213,15 +230,20 @@ class StreamWriter:
         delta = {"type": "signature_delta", "signature": signature}
         return _frame("content_block_delta", {"index": self._index, "delta": delta})
 
-    def _cite(self, event: Cite) -> bytes:
-        """A citation belongs to the open text block; one that comes too late has no place."""
-        if event.k != self._k or not isinstance(self._part, Text):
-            return b""
-        citation = write_citation(event.citation, "".join(self._grown))
-        if citation is None or not self._grown:
-            return b""
-        delta = {"type": "citations_delta", "citation": citation}
-        return _frame("content_block_delta", {"index": self._index, "delta": delta})
+    def _cite(self, event: Cite) -> None:
+        """Keep a citation of the open text until its end, when what it marks is there. Later ones have no place."""
+        if event.k == self._k and isinstance(self._part, Text):
+            self._citations.append(event.citation)
+
+    def _cited(self) -> bytes:
+        """The citations of the closing text block."""
+        out = b""
+        for cited in self._citations:
+            citation = write_citation(cited, "".join(self._grown))
+            if citation is not None:
+                delta = {"type": "citations_delta", "citation": citation}
+                out += _frame("content_block_delta", {"index": self._index, "delta": delta})
+        return out
 
     # --- the end ---
 

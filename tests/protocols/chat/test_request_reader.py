@@ -278,7 +278,7 @@ def test_tools_of_every_kind() -> None:
 def test_deprecated_functions_are_tools_and_ask_for_an_answer_in_their_form() -> None:
     request, losses = read(functions=[{"name": "f", "parameters": {}}], function_call={"name": "f"})
     assert request.tools == [FunctionTool("f", {}, at=("functions", 0))]
-    assert request.tool_policy == ToolPolicy("named", ToolRef("function", "f"), at=("function_call",))
+    assert request.tool_policy == ToolPolicy("named", ToolRef("function", "f"), parallel=False, at=("function_call",))
     assert request.legacy_functions is True
     assert losses == []
 

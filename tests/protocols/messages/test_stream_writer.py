@@ -226,35 +226,39 @@ def test_own_hosted_blocks() -> None:
     ]
 
 
-def test_citations_belong_to_the_open_text() -> None:
+def test_citations_are_told_at_the_end_of_their_text() -> None:
+    """What they mark need not have been said when they come; after the block there is no place for one."""
     cite = Cite(0, Citation("url", "https://a", "T", start=0, end=2))
-    early = Cite(0, Citation("url", "https://early"))
     stream = blocks(
         Open(0, Text("")),
-        early,
+        Cite(0, Citation("url", "https://early")),
         Delta(0, "It "),
-        Delta(0, "is."),
         cite,
+        Delta(0, "is."),
         Cite(0, Citation("file", "f")),
         Close(0),
         cite,
     )
-    assert stream[3:-1] == [
+    found = {"type": "web_search_result_location", "encrypted_index": ""}
+    assert [event["delta"] for event in stream[3:-1]] == [
         {
-            "type": "content_block_delta",
-            "index": 0,
-            "delta": {
-                "type": "citations_delta",
-                "citation": {
-                    "type": "web_search_result_location",
-                    "url": "https://a",
-                    "title": "T",
-                    "cited_text": "It",
-                    "encrypted_index": "",
-                },
-            },
-        }
+            "type": "citations_delta",
+            "citation": {**found, "url": "https://early", "title": None, "cited_text": "It is."},
+        },
+        {"type": "citations_delta", "citation": {**found, "url": "https://a", "title": "T", "cited_text": "It"}},
     ]
+
+
+def test_the_text_of_a_free_text_call_is_the_one_string_of_an_object() -> None:
+    text = 'one "two"\n\\ three é'
+    call = Call("call_1", "patch", kind="custom")
+    stream = blocks(Open(0, call), Delta(0, text[:6]), Delta(0, text[6:]), Close(0))
+    assert stream[0]["content_block"] == {"type": "tool_use", "id": "call_1", "name": "patch", "input": {}}
+    arguments = "".join(event["delta"]["partial_json"] for event in stream[1:-1])
+    assert loads(arguments) == {"input": text}
+    call.arguments = text
+    whole = loads(write_reply(Reply("1", "m", [call], Stop("tool")), CONTEXT))
+    assert whole["content"] == [{**stream[0]["content_block"], "input": {"input": text}}]
 
 
 def test_a_refusal_is_text_and_a_stop() -> None:
