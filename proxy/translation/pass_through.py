@@ -20,7 +20,8 @@ from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.streams import DONE, Scrub, parse_event, undecodable
 
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
-_TYPE = re.compile(rb'"type"\s*:\s*"([a-z_.]+)"')
+_TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')  # at the start, where both vendors have it
+_STOPPED = re.compile(rb'"stop_reason"\s*:\s*"')
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})\b')
 _TERMINAL = {
     "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
@@ -43,6 +44,7 @@ class PassThrough:
         "_override",
         "_scrub",
         "_sse",
+        "_stopped",
         "_told_failure",
         "failed",
         "finished",
@@ -61,6 +63,7 @@ class PassThrough:
         self._sse = SseReader()
         self._held: list[bytes] = []  # the beginning of an event whose end has not come
         self._last = b""
+        self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
         self.started = False
         self.finished = False
@@ -97,6 +100,7 @@ class PassThrough:
         # The last event may lack its blank line, which the SDKs need.
         raw = b"".join(self._held) + b"\n\n" if self._override is None else b"".join(map(self._renamed, rest))
         out = self._shown(raw) if rest else b""
+        self.finished = self.finished or (self._stopped and self.failed is None)
         return out if self.finished or self.failed is not None else out + self.fail(broken_stream())
 
     def fail(self, error: Error) -> bytes:
@@ -149,10 +153,11 @@ class PassThrough:
             elif b'"error"' in payload:
                 self._look_for_error(event)
         else:
-            match = _TYPE.search(payload)
-            kind = match[1] if match else event.name.encode()
+            kind = _kind_of(event)
             if kind in _TERMINAL[self._client]:
                 self.finished = True
+            elif kind == b"message_delta" and _STOPPED.search(payload):
+                self._stopped = True
             if kind in (b"error", _FAILED) or event.name == "error":
                 self._look_for_error(event)
 
@@ -189,3 +194,15 @@ class PassThrough:
             payload = event.payload
         head = f"event: {event.name}\n".encode() if event.name else b""
         return head + b"data: " + payload + b"\n\n"
+
+
+def _kind_of(event: SseEvent) -> bytes:
+    """The type of an event. Servers that do not begin with it have other types before it, of items and parts."""
+    match = _TYPE.match(event.payload)
+    if match is not None:
+        return match[1]
+    if event.name:
+        return event.name.encode()
+    wire = parse_event(event)
+    kind = wire.get("type") if isinstance(wire, dict) else None
+    return kind.encode() if isinstance(kind, str) else b""

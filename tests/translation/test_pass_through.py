@@ -1,5 +1,6 @@
 """A stream within one protocol: every byte of it, in whole events, and nothing of a broken one."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -98,3 +99,31 @@ def test_responses_tell_a_failure_in_two_events() -> None:
     second = stream.feed(b'data: {"type":"response.failed","response":{"status":"failed","error":null}}\n\n')
     assert second
     assert stream.over(second)
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("protocol", ["responses", "messages"])
+def test_a_type_that_stands_last_ends_a_stream_too(protocol: BackendProtocol, named: bool) -> None:
+    """Servers that write their fields in another order have the types of items and parts before that of the event."""
+    events = []
+    for event in EVENTS[protocol]:
+        name, _, rest = event.partition("\n")
+        fields = json.loads(rest.removeprefix("data: "))
+        fields["type"] = fields.pop("type")
+        events.append((f"{name}\n" if named else "") + f"data: {json.dumps({'of': {'type': 'text'}, **fields})}\n\n")
+    raw = "".join(events).encode()
+    stream = passing(protocol)
+    assert stream.feed(raw) + stream.end() == raw
+    assert (stream.finished, stream.failed) == (True, None)
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_messages_that_told_why_they_stop_are_over(kept: int) -> None:
+    """mapping.md 13.6: only the end mark is missing, or all of it."""
+    events = EVENTS["messages"]
+    assert "message_stop" in events[-1]
+    assert "message_delta" in events[-2]
+    raw = "".join(events[:-kept]).encode()
+    stream = passing("messages")
+    assert (stream.feed(raw) + stream.end() == raw) is (kept == 1)
+    assert stream.finished is (kept == 1)
