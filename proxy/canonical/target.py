@@ -22,7 +22,8 @@ class ModelProfile:
     `sampling_without_effort`: only with effort `none`. `forced`: takes a forced tool choice. `mid_system`: honours
     `role: system` between messages. `prefill`: continues a final assistant turn. `structured`: knows native structured
     output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
-    `functions_with_reasoning`: takes function tools while it reasons, on Chat.
+    `functions_with_reasoning`: takes function tools while it reasons, on Chat. `cache_marks`: OpenAI's, takes
+    prompt-cache breakpoints and options.
     """
 
     name: str = "unknown"
@@ -41,6 +42,7 @@ class ModelProfile:
     narrates_in_thinking: bool = False
     stop: bool = True
     functions_with_reasoning: bool = True
+    cache_marks: bool = False
 
     @property
     def unknown(self) -> bool:
@@ -79,12 +81,16 @@ class Dialect:
     fields: frozenset[str] = frozenset()  # optional request fields it takes beyond the core (top_k, store, metadata, …)
     no_fields: frozenset[str] = frozenset()  # core request fields it refuses (seed, logit_bias, …)
     stop_limit: int | None = None
+    no_json_schema: bool = False  # knows only `json_object`
     seed_key: str = "seed"
     echo_reasoning: bool = True
     reasoning_field: str = "reasoning_content"
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
+    # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.
+    cache_marks: Literal["none", "breakpoint", "cache_control"] = "none"
     # Messages, request side
     unsigned_thinking: bool = False
+    auto_cache: Literal["none", "top_level", "marks"] = "none"  # how caching that nobody asked for is asked for
     # reply side
     split_names: bool = False
     finish_required: bool = False

@@ -246,6 +246,9 @@ class Prepared:
             raise Rejected(undecodable("gave an answer that is nested too deeply")) from None
         if way.spelling.wraps_custom:
             unwrap_reply(reply)
+        if self.context.prewarmed:
+            # Only its own protocol's word for an answer that was not wanted tells the client that all is well.
+            reply.stop = Stop("end" if self.client == "responses" else "length")
         if not self.same_protocol:
             way.carrying().whole(reply)
             note_reply(reply, self.client, way.losses)

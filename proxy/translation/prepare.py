@@ -17,6 +17,7 @@ from proxy.canonical.tools import FunctionTool
 from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
+from proxy.translation.caching import can_prewarm, fit_cache
 from proxy.translation.carriers import open_carriers
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
 from proxy.translation.envelope import NO_SCOPE, Scope
@@ -31,7 +32,9 @@ WHOLE_REPLY_LIMIT = 21_333
 
 @dataclass(slots=True)
 class Written:
-    """A request as the backend gets it, and what the way back needs. `stream`: the backend is asked to stream."""
+    """A request as the backend gets it, and what the way back needs. `stream`: the backend is asked to stream;
+    `prewarm`: it need not be asked at all, since it can't just fill its cache.
+    """
 
     body: bytes
     stream: bool
@@ -66,9 +69,13 @@ def write(
     spelling = prepare(request, client, target, losses, scope)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
-    prewarm = request.limits.prewarm
-    if prewarm:
-        losses.approx(Rule.PREWARM, request.limits.prewarm_at)
+    prewarm = False
+    if request.limits.prewarm:
+        request.stream = False  # Messages refuses to stream nothing
+        context.prewarmed = can_prewarm(target)
+        prewarm = not context.prewarmed
+        if prewarm:
+            losses.approx(Rule.PREWARM, request.limits.prewarm_at)
     body = dumps(BACKENDS[target.protocol].write_request(request, target, losses))
     return Written(body, request.stream, context, spelling, prewarm)
 
@@ -87,6 +94,7 @@ def prepare(
     arrange(request, backend_ids, losses)
     fit_tools(request, target, losses)
     fit(request, target, losses)
+    fit_cache(request, target, losses)
     names = tool_names.respell(request)
     return Spelling(
         names,

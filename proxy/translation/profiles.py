@@ -82,7 +82,10 @@ CLAUDE: dict[str, ModelProfile] = {
 
 _REASONING = ModelProfile("openai-reasoning", sampling=False, stop=False, thinking_default=True)
 _SWITCHABLE = replace(_REASONING, sampling=True, sampling_without_effort=True)
-_GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False)
+_GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False, cache_marks=True)
+_GPT_6_ALWAYS_ON = replace(
+    _REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False, cache_marks=True
+)
 
 _PRO = replace(
     _REASONING,
@@ -113,8 +116,8 @@ OPENAI: dict[str, ModelProfile] = {
     "gpt-5.5-pro": _PRO,
     "gpt-5.6": _GPT_5_6,
     "gpt-6": _GPT_5_6,
-    "gpt-6-astra": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
-    "gpt-6.1-sol": replace(_REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False),
+    "gpt-6-astra": _GPT_6_ALWAYS_ON,
+    "gpt-6.1-sol": _GPT_6_ALWAYS_ON,
     "gpt-4": ModelProfile("gpt-4", thinking_off=False),
 }
 

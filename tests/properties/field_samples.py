@@ -164,6 +164,10 @@ DEFAULTS: dict[str, list[Json]] = {
     "mode": ["standard"],
     "thinking": [{"type": "adaptive"}],  # without an effort it is the model's own default (mapping.md 8.4)
     "prewarm": [False],
+    # What a mark without a lifetime has anyway.
+    "CacheControlEphemeral.ttl": ["5m"],
+    "PromptCacheBreakpoint.ttl": ["30m"],
+    "FilePromptCacheBreakpoint.ttl": ["30m"],
     "PromptCacheOptions.mode": ["explicit"],  # no mark that the client did not make, and none is made
     # One text is the same in a list of its own.
     "content": [[{"text": "some words", "type": "text"}]],
@@ -209,7 +213,6 @@ SAID_BY_THE_MODEL: dict[str, dict[str, list[Json]]] = {
     # It never thinks, and its prefixes are cached unasked, for as long as the shorter mark says.
     "gpt-4.1": {
         "cache_control": [{"type": "ephemeral"}],
-        "CacheControlEphemeral.ttl": ["5m"],
         "effort": ["none"],
         "thinking": [{"type": "disabled"}, {"type": "between_tools"}],
     },

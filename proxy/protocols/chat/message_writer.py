@@ -25,7 +25,7 @@ from proxy.canonical.parts import (
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.arguments import arguments_text
-from proxy.protocols.chat.part_writer import PartWriter, text_part
+from proxy.protocols.chat.part_writer import MARKS, PartWriter, text_part
 from proxy.protocols.chat.reasoning_echo import echo_reasoning
 from proxy.protocols.chat.tables import OPAQUE_RULES
 from proxy.protocols.fields import Wire
@@ -82,8 +82,8 @@ def _is_words(run: list[Turn]) -> bool:
 
 
 def _write_instructions(request: Request, target: Target, parts: PartWriter, losses: LossReport) -> list[Wire]:
-    """One message for instructions of one role that follow each other."""
-    messages: list[Wire] = []
+    """One message for instructions of one role that follow each other; parts only where a cache mark is."""
+    runs: list[tuple[str, list[Text]]] = []
     keeps_developer = target.dialect.developer_role and request.origin in ("chat", "responses")
     for instruction in request.instructions:
         role = "system"
@@ -92,17 +92,19 @@ def _write_instructions(request: Request, target: Target, parts: PartWriter, los
                 role = "developer"
             else:
                 losses.approx(Rule.ROLE_DEVELOPER, instruction.at)
-        for part in instruction.parts:
-            if part.cache is not None:
-                parts.note_mark(part.cache)
-        text = PARAGRAPH.join(part.text for part in instruction.parts if part.text)
-        if not text:
+        said = [part for part in instruction.parts if part.text]
+        if not said:
             continue
-        if messages and (messages[-1]["role"] == role or target.dialect.single_system):
-            messages[-1]["content"] = f"{messages[-1]['content']}{PARAGRAPH}{text}"
-        else:
-            messages.append({"role": role, "content": text})
-    return messages
+        if not runs or (runs[-1][0] != role and not target.dialect.single_system):
+            runs.append((role, []))
+        runs[-1][1].extend(said)
+    return [{"role": role, "content": _system_content(said, parts)} for role, said in runs]
+
+
+def _system_content(said: list[Text], parts: PartWriter) -> object:
+    if any(part.cache is not None for part in said):
+        return [parts.marked(text_part(part.text), part.cache) for part in said]
+    return PARAGRAPH.join(part.text for part in said)
 
 
 class _UserRun:
@@ -166,9 +168,6 @@ class _UserRun:
                 role = "developer"
             else:
                 self._losses.approx(Rule.ROLE_DEVELOPER, turn.at)
-        for part in turn.parts:
-            if isinstance(part, Text) and part.cache is not None:
-                self._parts.note_mark(part.cache)
         self._messages.append({"role": role, "content": _joined(turn)})
 
     def _add_tags(self, tags: list[str]) -> None:
@@ -187,7 +186,7 @@ class _UserRun:
     def _shaped(self, message: Wire) -> Wire:
         """One text is a string, which every server takes; so are several where only strings are taken."""
         content = message["content"]
-        if message["role"] != "user" or not isinstance(content, list):
+        if message["role"] != "user" or not isinstance(content, list) or _has_mark(content):
             return message
         texts = [part["text"] for part in content if part["type"] == "text"]
         if len(texts) == len(content) and (len(texts) < 2 or self._target.dialect.string_content):
@@ -196,8 +195,6 @@ class _UserRun:
 
     def _tool_message(self, result: Result) -> Wire:
         dialect = self._target.dialect
-        if result.cache is not None:
-            self._parts.note_mark(result.cache)
         text = _only_text(result.parts)
         if text:
             return {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
@@ -211,7 +208,7 @@ class _UserRun:
                 content.append(written)
         texts = [part["text"] for part in content if part["type"] == "text"]
         body: object = content
-        if len(texts) == len(content) and (len(texts) < 2 or not dialect.tool_content_parts):
+        if len(texts) == len(content) and (len(texts) < 2 or not dialect.tool_content_parts) and not _has_mark(content):
             body = "\n".join(str(text) for text in texts)
         if not body and dialect.no_empty_tool:
             body = NO_OUTPUT
@@ -225,6 +222,11 @@ class _UserRun:
         written = self._parts.part(part, result.at)
         self._attachments += [text_part(label)] + ([written] if written is not None else [])
         return text_part(f"[{kind} {number} of this result follows]")
+
+
+def _has_mark(content: list[Wire]) -> bool:
+    """Whether a content part carries a cache mark, which a string can't."""
+    return any(not part.keys().isdisjoint(MARKS) for part in content)
 
 
 def _only_text(parts: list[Part]) -> str | None:
@@ -281,8 +283,6 @@ class _AssistantMessage:
                 self._take_text(part, turn)
                 return
             case Call():
-                if part.cache is not None:
-                    self._parts.note_mark(part.cache)
                 self._calls.append(_write_call(part, self._losses))
             case Reasoning():
                 self._reasoning.append(part)
@@ -304,8 +304,6 @@ class _AssistantMessage:
 
     def _take_text(self, part: Text, turn: Turn) -> None:
         """Texts that touch are one text, split by another protocol at its citations."""
-        if part.cache is not None:
-            self._parts.note_mark(part.cache)
         if part.citations:
             self._parts.note_citations(turn.at)
         if not part.text:

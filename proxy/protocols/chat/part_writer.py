@@ -27,6 +27,7 @@ from proxy.protocols.chat.tables import OPAQUE_RULES
 from proxy.protocols.fields import Wire
 
 _MEDIA_TYPES = {"image/jpg": "image/jpeg"}  # the registered name; some backends refuse the other
+MARKS = frozenset({"prompt_cache_breakpoint", "cache_control"})  # what a cache mark is called
 _FILE_NAME = "document.pdf"  # backends want one (mapping.md 4.3)
 
 
@@ -44,9 +45,16 @@ class PartWriter:
         self._target = target
         self._losses = losses
 
-    def note_mark(self, mark: CacheMark) -> None:
-        """Record a cache mark that is not sent."""
-        self._losses.drop(mark.rule, mark.at)
+    def marked(self, part: Wire, mark: CacheMark | None) -> Wire:
+        """The content part with its cache mark, in the words of the server."""
+        if mark is None:
+            return part
+        if self._target.dialect.cache_marks == "cache_control":
+            part["cache_control"] = {"type": "ephemeral", "ttl": "1h"} if mark.ttl == "long" else {"type": "ephemeral"}
+        else:
+            long = {"mode": "explicit", "ttl": "12h"}
+            part["prompt_cache_breakpoint"] = long if mark.ttl == "long" else {"mode": "explicit"}
+        return part
 
     def note_citations(self, at: Path) -> None:
         """Record citations of an earlier text, which only the vendor that made them could check."""
@@ -56,21 +64,17 @@ class PartWriter:
         """The content part; None when it is left out, which is recorded. Raises `Rejected`."""
         match part:
             case Text():
-                if part.cache is not None:
-                    self.note_mark(part.cache)
                 if part.citations:
                     self.note_citations(at)
-                return text_part(part.text) if part.text else None
+                return self.marked(text_part(part.text), part.cache) if part.text else None
             case Image():
-                if part.cache is not None:
-                    self.note_mark(part.cache)
-                return self._image(part)
+                return self.marked(self._image(part), part.cache)
             case Document():
-                if part.cache is not None:
-                    self.note_mark(part.cache)
-                return self._file(part)
+                written = self._file(part)
+                return self.marked(written, part.cache) if written is not None else None
             case Audio():
-                return self._audio(part)
+                written = self._audio(part)
+                return self.marked(written, part.cache) if written is not None else None
             case Opaque():
                 self._losses.drop(OPAQUE_RULES.get(part.type, Rule.UNKNOWN_FIELD), part.at or at)
                 return None

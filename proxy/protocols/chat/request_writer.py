@@ -178,22 +178,11 @@ def _write_cache(request: Request, sender: _Sender) -> None:
     cache = request.cache
     if cache.key is not None:
         sender.send("prompt_cache_key", cache.key, Rule.PROMPT_CACHE_KEY, ("prompt_cache_key",))
-    if cache.auto is None and cache.ttl is None:
-        return
-    if request.origin == "messages":
-        # Its automatic mark is what OpenAI does unasked.
-        if not sender.takes("prompt_cache_options"):
-            sender.losses.drop(Rule.CACHE_CONTROL, cache.at)
-        elif cache.ttl == "long":
-            sender.losses.approx(Rule.CACHE_TTL, cache.at)
-        return
     options: Wire = {}
     if cache.auto is not None:
         options["mode"] = "implicit" if cache.auto else "explicit"
-    if cache.ttl == "short":
+    if cache.ttl is not None:
         options["ttl"] = "30m"
-    elif cache.ttl == "long":
-        sender.losses.approx(Rule.CACHE_TTL, cache.at)
     if options:
         sender.send("prompt_cache_options", options, Rule.PROMPT_CACHE_OPTIONS, cache.at)
 

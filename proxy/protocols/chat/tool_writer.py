@@ -11,8 +11,6 @@ def write_tool(tool: Tool, losses: LossReport) -> Wire:
     """One tool of a prepared request. Raises `Rejected` for kinds that Chat does not have."""
     match tool:
         case FunctionTool():
-            if tool.cache is not None:
-                losses.drop(tool.cache.rule, tool.cache.at)
             return {"type": "function", "function": _function(tool)}
         case CustomTool():
             return {"type": "custom", "custom": _custom(tool)}

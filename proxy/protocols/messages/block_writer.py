@@ -25,6 +25,7 @@ from proxy.canonical.parts import (
     SearchResult,
     Source,
     Text,
+    Ttl,
     Turn,
 )
 from proxy.canonical.target import Target
@@ -104,22 +105,17 @@ class BlockWriter:
             case _:
                 assert_never(part)
 
-    def _mark(self, mark: CacheMark | None) -> None:
-        if mark is not None:
-            self.losses.drop(mark.rule, mark.at)
-
     def _text(self, part: Text, path: Path) -> Wire | None:
-        if part.cache is not None:
-            self._mark(part.cache)
         if part.phase is not None:
             self.losses.approx(Rule.PHASE, path)
         if not part.text or part.text.isspace():
             return None
+        block: Wire = {"type": "text", "text": part.text}
         if part.citations:
             citations = self._citations(part.citations, path)
             if citations:
-                return {"type": "text", "text": part.text, "citations": citations}
-        return {"type": "text", "text": part.text}
+                block["citations"] = citations
+        return block if part.cache is None else marked(block, part.cache)
 
     def _citations(self, citations: list[Citation], path: Path) -> list[Wire]:
         """Only the vendor's own, whole ones: it checks them (mapping.md 4.7)."""
@@ -135,24 +131,26 @@ class BlockWriter:
     # --- images, documents, search results (mapping.md 4.2, 4.3, 4.6) ---
 
     def _image(self, part: Image) -> Wire:
-        self._mark(part.cache)
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.IMAGE_DETAIL, part.at)
+        return marked({"type": "image", "source": self._image_source(part)}, part.cache)
+
+    def _image_source(self, part: Image) -> Wire:
         source = part.source
         match source.kind:
             case "url":
                 if self.target.dialect.no_url_images:
                     self.losses.refuse(Rule.IMAGE, part.at, "the backend takes no image by URL.")
-                return {"type": "image", "source": {"type": "url", "url": source.data}}
+                return {"type": "url", "url": source.data}
             case "base64" | "text":
                 media_type = _image_type(source)
                 if media_type is None:
                     self.losses.refuse(
                         Rule.IMAGE, part.at, f"images are JPEG, PNG, GIF or WebP, not '{source.media_type}'."
                     )
-                return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": source.data}}
+                return {"type": "base64", "media_type": media_type, "data": source.data}
             case "file":
-                return {"type": "image", "source": self._file(source, part.at)}
+                return self._file(source, part.at)
             case _:
                 assert_never(source.kind)
 
@@ -162,7 +160,6 @@ class BlockWriter:
         return {"type": "file", "file_id": source.data}
 
     def _document(self, part: Document) -> Wire:
-        self._mark(part.cache)
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.DETAIL, part.at)
         if part.content is not None:
@@ -178,7 +175,7 @@ class BlockWriter:
             block["context"] = part.context
         if part.cite:
             block["citations"] = {"enabled": True}
-        return block
+        return marked(block, part.cache)
 
     def _document_source(self, source: Source, path: Path) -> Wire:
         match source.kind:
@@ -200,9 +197,9 @@ class BlockWriter:
                 assert_never(source.kind)
 
     def _search_result(self, part: SearchResult, path: Path) -> Wire:
-        self._mark(part.cache)
-        content = [block for inner in part.content if (block := self._text(inner, path)) is not None]
-        return {"type": "search_result", "source": part.source, "title": part.title, "content": content}
+        content = [written for inner in part.content if (written := self._text(inner, path)) is not None]
+        block: Wire = {"type": "search_result", "source": part.source, "title": part.title, "content": content}
+        return marked(block, part.cache)
 
     def _audio(self, part: Audio, path: Path) -> Wire | None:
         """An earlier spoken answer is its words; speech of the user can't be carried (mapping.md 4.4)."""
@@ -214,7 +211,6 @@ class BlockWriter:
     # --- calls and results (mapping.md 4.5, 4.9) ---
 
     def _call(self, part: Call, path: Path) -> Wire:
-        self._mark(part.cache)
         arguments: object = part.input
         if part.kind == "typed":
             self.losses.approx(Rule.TYPED_TOOL, part.at or path)
@@ -225,14 +221,12 @@ class BlockWriter:
             arguments, sound = arguments_object(part.arguments)
             if not sound:
                 self.losses.approx(Rule.BAD_ARGS, part.at or path)
-        return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+        return marked({"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}, part.cache)
 
     def _result(self, part: Result) -> Wire:
-        self._mark(part.cache)
         block: Wire = {"type": "tool_result", "tool_use_id": part.call_id or ""}
         parts = part.parts
         if len(parts) == 1 and type(parts[0]) is Text:
-            self._mark(parts[0].cache)
             content: str | list[Wire] = parts[0].text
         else:
             content = self._nested(parts, part.at)
@@ -241,7 +235,7 @@ class BlockWriter:
             block["is_error"] = True
         elif content:
             block["content"] = content
-        return block
+        return marked(block, part.cache)
 
     # --- what only a vendor can read ---
 
@@ -270,6 +264,18 @@ class BlockWriter:
 
 def _opaque_rule(part: Opaque) -> Rule:
     return Rule.COMPACTION if part.type == "compaction" else Rule.UNKNOWN_FIELD
+
+
+def marked(block: Wire, mark: CacheMark | None) -> Wire:
+    """The block, or tool, with its cache mark; five minutes is what an unsaid lifetime means."""
+    if mark is not None:
+        block["cache_control"] = write_mark(mark.ttl)
+    return block
+
+
+def write_mark(ttl: Ttl | None) -> Wire:
+    """A `cache_control`."""
+    return {"type": "ephemeral", "ttl": "1h"} if ttl == "long" else {"type": "ephemeral"}
 
 
 # --- media types ---

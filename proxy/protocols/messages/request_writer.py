@@ -10,6 +10,7 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire
+from proxy.protocols.messages.block_writer import marked, write_mark
 from proxy.protocols.messages.tables import EFFORTS
 from proxy.protocols.messages.tool_writer import write_tool_choice, write_tools
 from proxy.protocols.messages.turn_writer import write_messages
@@ -22,7 +23,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     limits = request.limits
     limit = limits.max_output if limits.max_output is not None else target.profile.max_output or DEFAULT_MAX_TOKENS
     body: Wire = {"model": target.model, "max_tokens": 0 if limits.prewarm else limit}
-    if system := _system(request, losses):
+    if system := _system(request):
         body["system"] = system
     body["messages"] = write_messages(request, target, losses)
     if request.tools:
@@ -46,6 +47,8 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
         body["stop_sequences"] = stops
     if request.stream and not limits.prewarm:
         body["stream"] = True
+    if request.cache.auto:
+        body["cache_control"] = write_mark(request.cache.ttl)
     if request.identity.end_user is not None:
         body["metadata"] = {"user_id": request.identity.end_user}
     tier = _service_tier(request, losses)
@@ -55,15 +58,13 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     return body
 
 
-def _system(request: Request, losses: LossReport) -> list[Wire]:
+def _system(request: Request) -> list[Wire]:
     """One block for each text of each source message, so that their bounds stay (mapping.md 2.1)."""
     blocks: list[Wire] = []
     for instruction in request.instructions:
-        for part in instruction.parts:
-            if part.cache is not None:
-                losses.drop(part.cache.rule, part.cache.at)
-            if part.text.strip():
-                blocks.append({"type": "text", "text": part.text})
+        blocks += (
+            marked({"type": "text", "text": part.text}, part.cache) for part in instruction.parts if part.text.strip()
+        )
     return blocks
 
 
@@ -123,12 +124,8 @@ def _service_tier(request: Request, losses: LossReport) -> str | None:
 
 
 def _record_dropped(request: Request, losses: LossReport) -> None:
-    """What has no place in Messages (mapping.md 10.1, 11.1)."""
-    cache, state = request.cache, request.state
-    if cache.key is not None:
-        losses.drop(Rule.PROMPT_CACHE_KEY, ("prompt_cache_key",))
-    if cache.auto or cache.ttl is not None:
-        losses.drop(Rule.PROMPT_CACHE_OPTIONS, cache.at or ("prompt_cache_options",))
+    """What has no place in Messages (mapping.md 11.1)."""
+    state = request.state
     if request.identity.metadata:
         losses.drop(Rule.METADATA, ("metadata",))
     refused: tuple[tuple[object, Rule, Path], ...] = (

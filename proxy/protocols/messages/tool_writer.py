@@ -6,6 +6,7 @@ from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.request import Request
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, TypedTool
 from proxy.protocols.fields import Wire
+from proxy.protocols.messages.block_writer import marked
 
 
 def write_tools(tools: list[Tool], losses: LossReport) -> list[Wire]:
@@ -22,9 +23,7 @@ def _tool(tool: Tool, losses: LossReport) -> Wire:
             wire["input_schema"] = _schema(tool)
             if tool.strict is True:
                 wire["strict"] = True
-            if tool.cache is not None:
-                losses.drop(tool.cache.rule, tool.cache.at)
-            return wire
+            return marked(wire, tool.cache)
         case CustomTool():
             losses.refuse(Rule.CUSTOM_TOOL, tool.at, "free-form tools are not translated yet.")
         case TypedTool():

@@ -9,6 +9,7 @@ from typing import assert_never
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import (
     Audio,
+    CacheMark,
     Call,
     Document,
     HostedCall,
@@ -49,7 +50,19 @@ def write_items(turns: list[Turn], target: Target, losses: LossReport) -> list[W
 
 def instruction_item(instruction: Instruction, role: str) -> Wire:
     """Leading system text as a message."""
-    return _message(role, _short([{"type": "input_text", "text": part.text} for part in instruction.parts]))
+    return _message(role, _short([_input_text(part) for part in instruction.parts]))
+
+
+def _input_text(part: Text) -> Wire:
+    return _marked({"type": "input_text", "text": part.text}, part.cache)
+
+
+def _marked(part: Wire, mark: CacheMark | None) -> Wire:
+    """The content part with its cache mark; half an hour is what an unsaid lifetime means."""
+    if mark is not None:
+        long = {"mode": "explicit", "ttl": "12h"}
+        part["prompt_cache_breakpoint"] = long if mark.ttl == "long" else {"mode": "explicit"}
+    return part
 
 
 def _message(role: str, content: object) -> Wire:
@@ -77,8 +90,6 @@ def _assistant_items(items: list[Wire], turn: Turn, losses: LossReport) -> None:
 
 def _note_unsaid(part: Text, at: Path, losses: LossReport) -> None:
     """Record what a text had beside its words."""
-    if part.cache is not None:
-        losses.drop(part.cache.rule, part.cache.at)
     if part.citations:
         losses.drop(Rule.CITATIONS, at)
 
@@ -122,8 +133,6 @@ def _assistant_item(part: Part, turn: Turn, losses: LossReport) -> Wire | None:
 
 
 def _call(call: Call, losses: LossReport) -> Wire:
-    if call.cache is not None:
-        losses.drop(call.cache.rule, call.cache.at)
     match call.kind:
         case "function":
             return {
@@ -165,14 +174,12 @@ def _flush_content(items: list[Wire], turn: Turn, content: list[Wire]) -> None:
 
 def _short(content: list[Wire]) -> object:
     """A single text as a string, which every server takes. The list is copied, since its owner goes on with it."""
-    if len(content) == 1 and content[0]["type"] == "input_text":
+    if len(content) == 1 and content[0]["type"] == "input_text" and len(content[0]) == 2:
         return content[0]["text"]
     return content.copy()
 
 
 def _output(result: Result, target: Target, losses: LossReport) -> Wire:
-    if result.cache is not None:
-        losses.drop(result.cache.rule, result.cache.at)
     content = [
         written for part in result.parts if (written := _input_part(part, result.at, target, losses)) is not None
     ]
@@ -190,11 +197,11 @@ def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wir
     match part:
         case Text():
             _note_unsaid(part, at, losses)
-            return {"type": "input_text", "text": part.text}
+            return _input_text(part)
         case Image():
-            return _image(part, target, losses)
+            return _marked(_image(part, target, losses), part.cache)
         case Document():
-            return _file(part, target, losses)
+            return _marked(_file(part, target, losses), part.cache)
         case Audio():
             losses.refuse(Rule.AUDIO_IN, part.at)
         case SearchResult():
@@ -218,8 +225,6 @@ def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wir
 
 
 def _image(part: Image, target: Target, losses: LossReport) -> Wire:
-    if part.cache is not None:
-        losses.drop(part.cache.rule, part.cache.at)
     detail = part.detail or "auto"
     if part.source.kind == "file":
         return {"type": "input_image", "file_id": _file_id(part.source, part.at, target, losses), "detail": detail}
@@ -229,8 +234,6 @@ def _image(part: Image, target: Target, losses: LossReport) -> Wire:
 
 
 def _file(part: Document, target: Target, losses: LossReport) -> Wire:
-    if part.cache is not None:
-        losses.drop(part.cache.rule, part.cache.at)
     source = part.source
     if source is None or source.kind == "text":
         losses.approx(Rule.TEXT_DOC, part.at)

@@ -32,7 +32,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     _write_reasoning(body, request, target)
     _write_output(body, request)
     _write_limits(body, request, losses)
-    _write_cache(body, request, losses)
+    _write_cache(body, request)
     body["store"] = False
     _write_identity(body, request)
     _write_service(body, request, losses)
@@ -44,16 +44,17 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
 def _write_conversation(body: Wire, request: Request, target: Target, losses: LossReport) -> None:
     """What came as a top-level text stays one; messages keep their roles (mapping.md 2.1).
 
-    For `json_object` the word "json" must stand in the input, where `instructions` do not count (mapping.md 9.1).
+    For `json_object` the word "json" must stand in the input, where `instructions` do not count (mapping.md 9.1), and
+    a string can't hold a cache mark.
     """
     top_level: list[Instruction] = []
     items: list[Wire] = []
     wants_json = request.output.format is not None and request.output.format.kind == "json_object"
+    as_items = wants_json or _has_marks(request.instructions)
     for instruction in request.instructions:
-        _record_marks(instruction, losses)
         if not instruction.top_level:
             items.append(instruction_item(instruction, instruction.authority))
-        elif wants_json:
+        elif as_items:
             items.append(instruction_item(instruction, "developer"))
         else:
             top_level.append(instruction)
@@ -62,10 +63,8 @@ def _write_conversation(body: Wire, request: Request, target: Target, losses: Lo
     body["input"] = items + write_items(request.turns, target, losses)
 
 
-def _record_marks(instruction: Instruction, losses: LossReport) -> None:
-    for part in instruction.parts:
-        if part.cache is not None:
-            losses.drop(part.cache.rule, part.cache.at)
+def _has_marks(instructions: list[Instruction]) -> bool:
+    return any(part.cache is not None for instruction in instructions for part in instruction.parts)
 
 
 def _write_tool_policy(body: Wire, request: Request, losses: LossReport) -> None:
@@ -140,13 +139,19 @@ def _write_limits(body: Wire, request: Request, losses: LossReport) -> None:
     body["max_output_tokens"] = max(limits.max_output, MIN_OUTPUT)
 
 
-def _write_cache(body: Wire, request: Request, losses: LossReport) -> None:
+def _write_cache(body: Wire, request: Request) -> None:
     cache = request.cache
     if cache.key is not None:
         body["prompt_cache_key"] = cache.key
-    if cache.auto is not None or cache.ttl is not None:
-        rule = Rule.CACHE_CONTROL if request.origin == "messages" else Rule.PROMPT_CACHE_OPTIONS
-        losses.drop(rule, cache.at)
+    options: Wire = {}
+    if cache.auto is not None:
+        options["mode"] = "implicit" if cache.auto else "explicit"
+    if cache.ttl is not None:
+        options["ttl"] = "12h" if cache.ttl == "long" else "30m"
+    if request.limits.prewarm:
+        options["prewarm"] = True
+    if options:
+        body["prompt_cache_options"] = options
 
 
 def _write_identity(body: Wire, request: Request) -> None:

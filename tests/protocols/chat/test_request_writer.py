@@ -644,20 +644,44 @@ def test_a_schema_is_nested() -> None:
     }
 
 
-def test_cache_marks_and_long_lifetimes_are_recorded() -> None:
-    mark = CacheMark("long", at=("messages", 0, "content", 0, "cache_control"))
-    cited = Text("Go", [Citation("url", "https://e.test")], cache=mark)
+def test_citations_are_recorded() -> None:
+    cited = Text("Go", [Citation("url", "https://e.test")])
+    assert write(asked(turns=[Turn("user", [cited], at=AT)]))[1] == [Loss(Rule.CITATIONS, "drop", "messages[0]")]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "short", "long"),
+    [
+        (
+            OPENAI,
+            {"prompt_cache_breakpoint": {"mode": "explicit"}},
+            {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}},
+        ),
+        (
+            PROFILES["chat"]["openrouter"],
+            {"cache_control": {"type": "ephemeral"}},
+            {"cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        ),
+    ],
+)
+def test_cache_marks_in_the_words_of_the_server(dialect: Dialect, short: Wire, long: Wire) -> None:
     request = asked(
-        turns=[Turn("user", [cited, replace(PICTURE, cache=mark)], at=AT)],
-        instructions=[Instruction([Text("s", cache=mark)], at=("system", 0))],
-        tools=[replace(FUNCTION, cache=mark)],
-        cache=CachePolicy(auto=True, ttl="long", at=("cache_control",)),
+        turns=[
+            Turn("user", [Text("a", cache=CacheMark()), Text("b")]),
+            Turn("assistant", [Call("c", "f", "{}")]),
+            Turn("user", [Result("c", [Text("4", cache=CacheMark("long"))]), Text("go", cache=CacheMark())]),
+        ],
+        instructions=[Instruction([Text("s"), Text("t", cache=CacheMark("long"))])],
     )
-    marked = Loss(Rule.CACHE_CONTROL, "drop", "messages[0].content[0].cache_control")
-    cited_at = Loss(Rule.CITATIONS, "drop", "messages[0]")
-    kept_unasked = Loss(Rule.CACHE_TTL, "approx", "cache_control")
-    assert write(request, OPENAI)[1] == [marked, marked, cited_at, marked, marked, kept_unasked]
-    assert write(request)[1][-1] == Loss(Rule.CACHE_CONTROL, "drop", "cache_control")
+    body, losses = write(request, dialect)
+    assert losses == []
+    assert [message["content"] for message in body["messages"]] == [
+        [{"type": "text", "text": "s"}, {"type": "text", "text": "t", **long}],
+        [{"type": "text", "text": "a", **short}, {"type": "text", "text": "b"}],
+        None,
+        [{"type": "text", "text": "4", **long}],
+        [{"type": "text", "text": "go", **short}],
+    ]
 
 
 def test_a_last_turn_of_the_assistant_is_to_be_continued() -> None:

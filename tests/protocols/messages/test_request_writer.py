@@ -205,19 +205,37 @@ def test_service_tier(tier: str, wire: str | None, losses: list[Loss]) -> None:
 
 
 def test_what_messages_has_no_place_for_is_recorded() -> None:
-    mark = CacheMark(at=("messages", 0, "content", 0, "prompt_cache_breakpoint"))
     _, losses = write(
+        asking(Turn("user", [Text("Hello")], at=("messages", 0)), identity=Identity(metadata={"a": "b"})),
+    )
+    assert losses == [Loss(Rule.METADATA, "drop", "metadata")]
+
+
+def test_cache_marks_stand_on_any_block_and_on_tools() -> None:
+    short, long = CacheMark(), CacheMark("long")
+    body, losses = write(
         asking(
-            Turn("user", [Text("Hello", cache=mark)], at=("messages", 0)),
-            cache=CachePolicy(key="k", auto=True, ttl="long"),
-            identity=Identity(metadata={"a": "b"}),
+            Turn("user", [Text("Hello", cache=short), Image(Source("url", "u"), cache=short)]),
+            Turn("assistant", [Call("c", "f", input={}, cache=short)]),
+            Turn("user", [Result("c", [], cache=short)]),
+            instructions=[Instruction([Text("Be brief.", cache=long)])],
+            tools=[FunctionTool("f", {"type": "object"}, cache=long)],
+            cache=CachePolicy(auto=True, ttl="long"),
         )
     )
-    assert losses == [
-        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "messages[0].content[0].prompt_cache_breakpoint"),
-        Loss(Rule.PROMPT_CACHE_KEY, "drop", "prompt_cache_key"),
-        Loss(Rule.PROMPT_CACHE_OPTIONS, "drop", "prompt_cache_options"),
-        Loss(Rule.METADATA, "drop", "metadata"),
+    ephemeral, hour = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+    assert losses == []
+    assert body["cache_control"] == hour
+    assert body["system"] == [{"type": "text", "text": "Be brief.", "cache_control": hour}]
+    assert body["tools"] == [{"name": "f", "input_schema": {"type": "object"}, "cache_control": hour}]
+    assert body["messages"] == [
+        said(
+            "user",
+            {"type": "text", "text": "Hello", "cache_control": ephemeral},
+            {"type": "image", "source": {"type": "url", "url": "u"}, "cache_control": ephemeral},
+        ),
+        said("assistant", {"type": "tool_use", "id": "c", "name": "f", "input": {}, "cache_control": ephemeral}),
+        said("user", {"type": "tool_result", "tool_use_id": "c", "cache_control": ephemeral}),
     ]
 
 

@@ -126,7 +126,6 @@ def test_settings_of_a_messages_client() -> None:
         "messages",
         "m",
         limits=Limits(4, ("max_tokens",)),
-        cache=CachePolicy(auto=True, at=("cache_control",)),
         identity=Identity("user_1"),
         service=Service("standard_only", "fast"),
     )
@@ -141,7 +140,6 @@ def test_settings_of_a_messages_client() -> None:
     }
     assert losses == [
         Loss(Rule.MIN_OUTPUT, "approx", "max_tokens"),
-        Loss(Rule.CACHE_CONTROL, "drop", "cache_control"),
         Loss(Rule.SPEED, "drop", "speed"),
     ]
 
@@ -341,19 +339,44 @@ def test_what_a_user_turn_can_not_hold_is_refused(part: Part) -> None:
     assert rejection(Request("chat", "m", [Turn("user", [part])])).param == "messages[0]"
 
 
-def test_cache_marks_and_citations_are_recorded() -> None:
-    chat, messages = CacheMark(at=("a", "prompt_cache_breakpoint")), CacheMark(at=("b", "cache_control"))
-    cited = Text("a", [Citation("url", "https://e.test")], cache=chat)
-    _, losses = items_of(
-        Turn("user", [cited, Image(Source("url", "u"), cache=messages)], at=("c",)),
-        Turn("assistant", [cited], at=("d",)),
+def test_citations_are_recorded() -> None:
+    cited = Text("a", [Citation("url", "https://e.test")])
+    _, losses = items_of(Turn("user", [cited], at=("c",)), Turn("assistant", [cited], at=("d",)))
+    assert losses == [Loss(Rule.CITATIONS, "drop", "c"), Loss(Rule.CITATIONS, "drop", "d")]
+
+
+def test_cache_marks_stand_on_input_parts() -> None:
+    body, losses = write(
+        Request(
+            "messages",
+            "m",
+            [
+                Turn("user", [Text("a", cache=CacheMark()), Image(Source("url", "u"), cache=CacheMark("long"))]),
+                Turn("assistant", [Call("c", "f", "{}")]),
+                Turn("user", [Result("c", [Text("4", cache=CacheMark())])]),
+            ],
+            [Instruction([Text("s", cache=CacheMark("long"))], top_level=True)],
+            cache=CachePolicy("k", auto=False, ttl="long"),
+        )
     )
-    assert losses == [
-        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "a.prompt_cache_breakpoint"),
-        Loss(Rule.CITATIONS, "drop", "c"),
-        Loss(Rule.CACHE_CONTROL, "drop", "b.cache_control"),
-        Loss(Rule.PROMPT_CACHE_BREAKPOINT, "drop", "a.prompt_cache_breakpoint"),
-        Loss(Rule.CITATIONS, "drop", "d"),
+    short, long = {"mode": "explicit"}, {"mode": "explicit", "ttl": "12h"}
+    picture = {"type": "input_image", "image_url": "u", "detail": "auto", "prompt_cache_breakpoint": long}
+    answer = [{"type": "input_text", "text": "4", "prompt_cache_breakpoint": short}]
+    assert losses == []
+    assert (body["prompt_cache_key"], body["prompt_cache_options"]) == ("k", {"mode": "explicit", "ttl": "12h"})
+    assert body["input"] == [
+        {
+            "type": "message",
+            "role": "developer",
+            "content": [{"type": "input_text", "text": "s", "prompt_cache_breakpoint": long}],
+        },
+        {
+            "type": "message",
+            "role": "user",
+            "content": [{"type": "input_text", "text": "a", "prompt_cache_breakpoint": short}, picture],
+        },
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": answer},
     ]
 
 
