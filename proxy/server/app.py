@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -84,6 +85,10 @@ class App:
         except ConnectionError:
             exchange.outcome = "client_left"
             raise
+        except Exception:
+            log.exception("Exchange %s failed", exchange.id)
+            message = "The proxy failed to handle this request."
+            return _refuse(exchange, Error(ErrorClass.INTERNAL, message, reason=Reason.INTERNAL))
         finally:
             exchange.watch.stop()
             gateway.open.discard(exchange)
@@ -182,19 +187,17 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,  # noqa: ARG002  it quotes the bytes that came
     ) -> StreamResponse:
-        """A request that is no HTTP, or a bug of ours."""
-        if isinstance(exc, ConnectionError) or request.writer.output_size > 0:
+        """A request that is no HTTP, or a reply that can't be completed."""
+        if status >= 500:
             if not isinstance(exc, ConnectionError):
-                log.error("An exchange failed after its reply had begun", exc_info=exc)
+                log.error("A connection failed", exc_info=exc)
             raise ConnectionError("The reply can't be completed")
         exchange = Exchange(self._gateway, request, speaks(request), "unmatched")
-        if status < 500:
-            error = Error(ErrorClass.INVALID, "The request is not valid HTTP.", reason=Reason.MALFORMED)
-        else:
-            log.error("An exchange failed", exc_info=exc)
-            error = Error(ErrorClass.INTERNAL, "The proxy failed to handle this request.", reason=Reason.INTERNAL)
+        said = "has a line that is too long" if isinstance(exc, LineTooLong) else "is not valid HTTP"
+        error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
         response: Response = exchange.refuse(error)
         response.force_close()
+        self._gateway.access.record(exchange.record())
         return response
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.dialects import Protocol
 
@@ -34,12 +35,12 @@ class Credential(NamedTuple):
 
 
 def read_credential(headers: CIMultiDictProxy[str]) -> Credential | None:
-    """The client's key. Clients of each protocol may use any of the three headers."""
+    """The client's key. Clients of each protocol may use any of the three headers; no key holds other than ASCII."""
     for name in ("X-Api-Key", "Api-Key"):
-        if key := headers.get(name, "").strip():
+        if (key := headers.get(name, "").strip()) and key.isascii():
             return Credential(name, key)
     scheme, _, key = headers.get("Authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and (key := key.strip()):
+    if scheme.lower() == "bearer" and (key := key.strip()) and key.isascii():
         return Credential("Authorization", key)
     return None
 
@@ -47,13 +48,16 @@ def read_credential(headers: CIMultiDictProxy[str]) -> Credential | None:
 def request_headers(
     backend: Backend, client: CIMultiDictProxy[str], request_id: str, *, same_protocol: bool
 ) -> CIMultiDict[str]:
-    """All headers for one request to `backend` in the name of a client that sent the headers `client`."""
+    """All headers for one request to `backend` in the name of a client that sent the headers `client`.
+
+    Raises `Rejected`, class INVALID.
+    """
     headers = CIMultiDict(backend.headers)
     headers["X-Client-Request-Id"] = request_id
     if same_protocol:
         for name in _SAME_PROTOCOL[backend.protocol]:
             if name in client:
-                headers[name] = ",".join(client.getall(name))
+                headers[name] = _plain(name, ",".join(client.getall(name)))
     if not backend.holds_key and (credential := read_credential(client)):
         as_it_came = same_protocol and backend.protocol == "messages"
         header = credential.header if as_it_came else backend.key_header
@@ -61,5 +65,12 @@ def request_headers(
         if same_protocol:
             for name in _WITH_OWN_KEY[backend.protocol]:
                 if name in client:
-                    headers[name] = client[name]
+                    headers[name] = _plain(name, client[name])
     return headers
+
+
+def _plain(name: str, value: str) -> str:
+    if value.isascii():
+        return value
+    message = f"{name.lower()}: this header may hold ASCII characters only."
+    raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED))

@@ -205,7 +205,9 @@ async def spoken(proxy: Proxy, raw: bytes) -> tuple[str, dict[str, object]]:
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
         b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nbroken header\r\n\r\n",
         b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: many\r\n\r\n",
-        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-long: " + b"x" * 20_000 + b"\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+        b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n" + b"x-many: x\r\n" * 500 + b"\r\n",
     ],
 )
 async def test_what_is_not_http_gets_json_too(raw: bytes) -> None:
@@ -214,7 +216,27 @@ async def test_what_is_not_http_gets_json_too(raw: bytes) -> None:
             "400 bad request",
             openai_error("The request is not valid HTTP."),
         )
+        assert (proxy.access.records[0]["status"], proxy.access.records[0]["route"]) == (400, "unmatched")
         assert (await proxy.post(PATHS["chat"], REQUESTS["chat"]))[0] == 200
+
+
+async def test_a_line_that_is_too_long_is_named() -> None:
+    raw = b"POST /v1/messages HTTP/1.1\r\nhost: x\r\nx-long: " + b"x" * 20_000 + b"\r\n\r\n"
+    async with before("chat", HELLO) as (proxy, _):
+        assert await spoken(proxy, raw) == (
+            "400 bad request",
+            openai_error("The request has a line that is too long."),
+        )
+
+
+@pytest.mark.parametrize(("name", "status"), [("x-api-key", 200), ("authorization", 200), ("idempotency-key", 400)])
+async def test_a_header_of_strange_bytes_is_no_bug(name: str, status: int) -> None:
+    body = json.dumps(REQUESTS["chat"]).encode()
+    strange = name.encode() + b": Bearer \xff\xfe\r\ncontent-length: %d\r\n\r\n" % len(body)
+    async with before("chat", HELLO, key=None) as (proxy, _):
+        line, wire = await spoken(proxy, b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n" + strange + body)
+    assert line.startswith(str(status))
+    assert ("error" in wire) == (status == 400)
 
 
 async def test_a_broken_chunk_in_the_body_is_refused() -> None:
@@ -264,9 +286,11 @@ async def test_a_bug_of_ours_is_an_error_in_the_clients_shape(monkeypatch: pytes
         with monkeypatch.context() as patched:
             patched.setattr("proxy.translation.pair.peek", broken)
             status, headers, raw = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+            record = await proxy.record()
         assert (await proxy.post(PATHS["chat"], REQUESTS["chat"]))[0] == 200
     wire = json.loads(raw)
-    assert wire.pop("request_id") == headers["request-id"]
+    assert wire.pop("request_id") == headers["request-id"] == record["request_id"]
+    assert (record["status"], record["outcome"], record["reason"]) == (500, "failed", "internal")
     assert (status, headers["dragoman-reason"], wire) == (
         500,
         "internal",
