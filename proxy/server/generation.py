@@ -120,6 +120,15 @@ async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: 
         folding.feed(chunk)
         if folding.closed:
             break
-        exchange.watch.wait(served.limits.idle)
-        chunk = await answer.readany()
+        exchange.watch.wait(served.limits.end_mark if folding.stopped else served.limits.idle)
+        try:
+            chunk = await answer.readany()
+        except Rejected:
+            if not folding.stopped:
+                raise
+            break
+        except asyncio.CancelledError:
+            if not folding.stopped or exchange.watch.overdue() is None:
+                raise
+            break
     return prepared.folded(folding)

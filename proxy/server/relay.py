@@ -70,8 +70,12 @@ class Relay:
         if self._response is None:
             raise Rejected(error)
         exchange = self._exchange
-        exchange.note_error(error)
-        return await self._end(self._response, self._translation.fail(exchange.hide(error)))
+        out = self._translation.fail(exchange.hide(error))
+        if self._translation.failed is not None:
+            exchange.note_error(error)
+        else:
+            exchange.outcome = "ok"
+        return await self._end(self._response, out)
 
     def close(self) -> None:
         """Let go of the backend, at once if it is still sending, and take stock."""
@@ -92,11 +96,12 @@ class Relay:
             if translation.over(out):
                 return await self._finish(held + out, answer)
             if translation.started:
-                watch.wait(idle)
+                limit = self._served.limits.end_mark if translation.stopped else idle
+                watch.wait(limit)
                 if out := held + out:
                     held = b""
                     await self._write(out)
-                    watch.wait(idle)
+                    watch.wait(limit)
             else:
                 held += out
             chunk = await answer.readany()

@@ -15,6 +15,9 @@ from typing import NamedTuple
 from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.settings import Timeouts
 
+# How long an answer that told why it stops may take to tell its usage and end (mapping.md 13.8).
+END_MARK = 2.0
+
 
 class Limit(NamedTuple):
     """`seconds` to wait, and what the client is told then; None: there is nobody left to tell."""
@@ -30,6 +33,7 @@ class Limits:
     first_event: Limit
     first_event_whole: Limit
     idle: Limit
+    end_mark: Limit
     total: Limit
     total_whole: Limit
     client_write: Limit
@@ -43,6 +47,7 @@ def limits_of(timeouts: Timeouts) -> Limits:
         first_event=_backend_limit(timeouts.first_event_stream, "it did not begin to answer"),
         first_event_whole=_backend_limit(timeouts.first_event_whole, "it did not answer"),
         idle=_backend_limit(timeouts.idle, "it stopped in the middle of its answer and sent nothing"),
+        end_mark=_backend_limit(min(END_MARK, timeouts.idle), "it did not end its answer"),
         total=_backend_limit(timeouts.total_stream, "its answer was not complete"),
         total_whole=_backend_limit(timeouts.total_whole, "its answer was not complete"),
         client_write=Limit(timeouts.client_write, None),

@@ -34,6 +34,10 @@ class StreamReader(Protocol):
     def end(self) -> None:
         """The input ended: Finish, or Fail if it came too early."""
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the backend has told why it stops, so that the answer is whole without its end mark."""
+
 
 class StreamWriter(Protocol):
     """Canonical events in, the client's bytes out."""

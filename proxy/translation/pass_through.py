@@ -53,6 +53,9 @@ class PassThrough:
         "usage",
     )
 
+    # The backend's own end mark is awaited: nothing is held back that the client could use meanwhile.
+    stopped = False
+
     def __init__(
         self, client: BackendProtocol, context: ReplyContext, override: str | None, scrub: Scrub = str
     ) -> None:
@@ -105,7 +108,7 @@ class PassThrough:
 
     def fail(self, error: Error) -> bytes:
         """The client's error event."""
-        if self.finished or self.failed is not None:
+        if self.finished or self._stopped or self.failed is not None:
             return b""
         self.failed = error
         if self._client == "responses" and (last := _SEQUENCE.search(self._last)):

@@ -130,6 +130,11 @@ class _Reading:
         """Whether nothing of what may still come matters."""
         return self.finished or self.failed is not None
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
+        return not self.closed and self._reader.stopped
+
     def _take(self, event: SseEvent) -> None:
         if event.payload == DONE:
             self._reader.done()
@@ -206,6 +211,11 @@ class Translation:
         """Why the answer ended, in canonical words."""
         return self._reading.stop
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
+        return self._reading.stopped
+
     def over(self, _out: bytes) -> bool:
         """Whether nothing of what may still come matters."""
         return self._reading.closed
@@ -219,9 +229,14 @@ class Translation:
         return self._write(self._reading.end())
 
     def fail(self, error: Error) -> bytes:
-        """The client's bytes when the proxy itself gives up; nothing if the stream is over already."""
+        """The client's bytes when the proxy itself gives up; nothing if the stream is over already.
+
+        Where only the end mark is missing, the answer ends as it would without one, unless a bug may have lost a part.
+        """
         if self._reading.closed:
             return b""
+        if self._reading.stopped and error.kind is not ErrorClass.INTERNAL:
+            return self.end()
         self._reading.failed = error
         return self._write([Fail(error)])
 
@@ -271,6 +286,11 @@ class Folding:
     def closed(self) -> bool:
         """Whether the answer is complete or has failed."""
         return self._reading.closed
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
+        return self._reading.stopped
 
 
 def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext) -> bytes:

@@ -94,6 +94,31 @@ async def test_a_backend_that_falls_silent_is_given_up(client: str, backend_prot
     assert (status, ends_as_failed(client, body), record["reason"]) == (200, True, "upstream_timeout"), body
 
 
+@pytest.mark.parametrize("end", [CUT, HOLD])
+@pytest.mark.parametrize("stream_wanted", [True, False])
+@pytest.mark.parametrize(
+    ("client", "backend_protocol", "told"),
+    [
+        ("messages", "chat", 4),
+        ("responses", "chat", 4),
+        ("completions", "chat", 5),
+        ("chat", "messages", 6),
+        ("responses", "messages", 6),
+    ],
+)
+async def test_an_answer_that_lacks_only_its_end_mark_is_whole(
+    client: str, backend_protocol: ProtocolName, told: int, stream_wanted: bool, end: Step
+) -> None:
+    """A backend that said why it stops need not say more, and may leave its connection open (mapping.md 13.6, 13.8)."""
+    wire = streamed(client) if stream_wanted else REQUESTS[client]
+    script = [*begins(backend_protocol, told), end]
+    async with before(backend_protocol, script, timeouts=Timeouts(idle=SOON)) as (proxy, _):
+        status, _, body = await proxy.post(PATHS[client], wire)
+        record = await proxy.record()
+    assert (status, record["outcome"], FAILED[client] in body) == (200, "ok", False), body
+    assert not stream_wanted or any(mark in body for mark in FINISHED[client])
+
+
 @pytest.mark.parametrize(
     ("script", "status"),
     [

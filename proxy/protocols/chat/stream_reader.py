@@ -109,6 +109,11 @@ class StreamReader:
         else:
             self._complete()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a finish reason came; usage and the end mark may still follow."""
+        return self._finish_reason is not None
+
     # --- reading a chunk ---
 
     def _start(self, wire: Wire) -> None:

@@ -98,6 +98,11 @@ class StreamReader:
             self._emit(Fail(broken_stream()))
             self._emit(End())
 
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop reason came; the end mark may still follow."""
+        return self._stop is not None
+
     def _fail_with(self, problem: str) -> None:
         self._over = True
         self._emit(Fail(bad_gateway(problem)))

@@ -68,6 +68,11 @@ class StreamReader:
             self._emit(Fail(broken_stream()))
             self._end()
 
+    @property
+    def stopped(self) -> bool:
+        """Never: only the terminal event tells that an answer is whole."""
+        return False
+
     def ping(self, response: Wire) -> None:
         """The backend is alive; what it says before it was created counts as its creation."""
         if self.items.started:
