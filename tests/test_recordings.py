@@ -32,7 +32,6 @@ LATER: dict[Rule, str] = {
     Rule.PREVIOUS_RESPONSE_ID: "stored state",
     Rule.THREAD: "stored state",
     Rule.WEB_SEARCH: "hosted tools",
-    Rule.SCHEMA_FALLBACK: "fallbacks of structured output",
 }
 # Refused for good, as the vendor refuses it.
 FOREVER: dict[Rule, str] = {Rule.REASONING: "OpenAI's newer models take no tools on Chat while they reason"}
@@ -56,10 +55,7 @@ REFUSED: dict[tuple[Protocol, str, str], dict[Protocol, dict[Rule, int]]] = {
     ("messages", "anthropic", "claude-opus-5-5"): {"responses": STORED},
     ("messages", "anthropic", "claude-sonnet-5-5"): {"responses": STORED},
     ("messages", "anthropic", "claude-haiku-4-5"): {"responses": STORED},
-    ("messages", "anthropic", "claude-3-5-haiku"): {
-        "chat": {Rule.SCHEMA_FALLBACK: 15},
-        "responses": STORED | {Rule.SCHEMA_FALLBACK: 14},
-    },
+    ("messages", "anthropic", "claude-3-5-haiku"): {"responses": STORED},
     ("messages", "generic", "some-model"): {"responses": STORED},
 }
 ASKED = {"chat": 164, "responses": 138, "messages": 205}

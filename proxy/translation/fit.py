@@ -1,14 +1,13 @@
-"""Limits, sampling, reasoning and answer format as the target takes them (mapping.md 7, 8.2 to 8.4, 9.1).
+"""Limits, sampling and reasoning as the target takes them (mapping.md 7, 8.2 to 8.4).
 
 All of it works on the canonical request, so that writers only write. A setting that is removed is recorded; one
 that equals the default is removed in silence, since nothing changes.
 """
 
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import Reasoning, Text
-from proxy.canonical.request import Effort, Instruction, OutputFormat, Request, Sampling
+from proxy.canonical.parts import Reasoning
+from proxy.canonical.request import Effort, Request, Sampling
 from proxy.canonical.target import ModelProfile, Target
-from proxy.translation import schemas
 from proxy.translation.profiles import UNKNOWN_CLAUDE
 
 FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
@@ -151,7 +150,7 @@ def _fit_sampling_to_thinking(request: Request, losses: LossReport) -> None:
         sampling.top_p = None
 
 
-# --- limits (7.1, 7.3) ---
+# --- limits (7.1) ---
 
 
 def _fit_limits(request: Request, target: Target, losses: LossReport) -> None:
@@ -163,29 +162,6 @@ def _fit_limits(request: Request, target: Target, losses: LossReport) -> None:
         elif target.profile.max_output is not None and limits.max_output > ceiling:
             losses.approx(Rule.MAX_CLAMP, limits.max_output_at)
             limits.max_output = ceiling
-        _fit_stops_to_messages(request, losses)
-        return
-    if not limits.stop:
-        return
-    if target.protocol == "responses" or not target.profile.stop:
-        losses.drop(_stop_rule(request), limits.stop_at)
-        limits.stop = []
-    elif target.dialect.stop_limit is not None and len(limits.stop) > target.dialect.stop_limit:
-        losses.drop(_stop_rule(request), (*limits.stop_at, target.dialect.stop_limit))
-        limits.stop = limits.stop[: target.dialect.stop_limit]
-
-
-def _fit_stops_to_messages(request: Request, losses: LossReport) -> None:
-    """Anthropic refuses stop strings without a visible character."""
-    limits = request.limits
-    kept = [stop for stop in limits.stop if stop.strip()]
-    if len(kept) < len(limits.stop):
-        losses.drop(_stop_rule(request), limits.stop_at)
-        limits.stop = kept
-
-
-def _stop_rule(request: Request) -> Rule:
-    return Rule.STOP_SEQUENCES if request.origin == "messages" else Rule.STOP
 
 
 # --- reasoning (8.2 to 8.4) ---
@@ -355,9 +331,7 @@ def _check_functions_with_reasoning(request: Request, target: Target, losses: Lo
         )
 
 
-# --- answer format (9.1) ---
-
-JSON_INSTRUCTION = "Respond with a single JSON object and nothing else."
+# --- what else is said of the answer (7.4) ---
 
 
 def _fit_output(request: Request, target: Target, losses: LossReport) -> None:
@@ -371,39 +345,3 @@ def _fit_output(request: Request, target: Target, losses: LossReport) -> None:
     if target.protocol == "messages" and output.verbosity is not None:
         losses.drop(Rule.VERBOSITY, ("text", "verbosity") if request.origin == "responses" else ("verbosity",))
         output.verbosity = None
-    if output.format is None:
-        return
-    if target.protocol == "messages":
-        output.format = _messages_format(request, output.format, target.profile.structured, losses)
-    elif request.origin == "messages":
-        _name_format(output.format, losses)
-
-
-def _name_format(given: OutputFormat, losses: LossReport) -> None:
-    """OpenAI wants a name, and knows schemas that are not enforced (mapping.md 9.1)."""
-    given.name = "output"
-    given.strict = schemas.is_strict(given.schema, "openai")
-    if not given.strict:
-        losses.approx(Rule.STRICT_OFF, given.at)
-    given.schema = schemas.for_openai(given.schema)
-
-
-def _messages_format(
-    request: Request, given: OutputFormat, structured: bool, losses: LossReport
-) -> OutputFormat | None:
-    if given.kind == "json_object":
-        losses.approx(Rule.JSON_OBJECT, given.at)
-        request.instructions.append(Instruction([Text(JSON_INSTRUCTION)], at=given.at))
-        return None
-    if not structured:
-        losses.refuse(Rule.SCHEMA_FALLBACK, given.at, "the model has no structured output.")
-    schema = given.schema or schemas.EMPTY
-    try:
-        reduced, changed = schemas.reduced_for_messages(schema)
-    except schemas.NotExpressible as problem:
-        losses.refuse(Rule.SCHEMA_FALLBACK, given.at, f"the schema can't be enforced: {problem}.")
-    if changed:
-        losses.approx(Rule.RESPONSE_FORMAT if request.origin == "chat" else Rule.TEXT_FORMAT, given.at)
-    if given.description and not reduced.get("description"):
-        reduced = {**reduced, "description": given.description}
-    return OutputFormat("json_schema", reduced, at=given.at)

@@ -21,6 +21,7 @@ from proxy.translation import prepare as preparing
 from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import unwrap_reply
+from proxy.translation.emulation import Emulation, staged
 from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.reply_losses import note_reply
@@ -112,6 +113,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         written.spelling,
         written.prewarm,
         options.scope,
+        written.emulation,
     )
 
 
@@ -175,6 +177,7 @@ class Prepared:
         spelling: Spelling | None = None,
         prewarm: bool = False,
         scope: Scope = NO_SCOPE,
+        emulation: Emulation | None = None,
     ) -> None:
         self.client = client
         self.backend: BackendProtocol = target.protocol
@@ -197,6 +200,7 @@ class Prepared:
             target.dialect,
             target.model,
             scope,
+            emulation or Emulation(),
         )
 
     @property
@@ -250,6 +254,7 @@ class Prepared:
             # Only its own protocol's word for an answer that was not wanted tells the client that all is well.
             reply.stop = Stop("end" if self.client == "responses" else "length")
         if not self.same_protocol:
+            reply = staged(reply, way.emulation.stages())
             way.carrying().whole(reply)
             note_reply(reply, self.client, way.losses)
         return reply

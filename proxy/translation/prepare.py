@@ -13,16 +13,19 @@ from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Target
-from proxy.canonical.tools import FunctionTool
+from proxy.canonical.tools import FunctionTool, HostedTool
 from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
 from proxy.translation.caching import can_prewarm, fit_cache
 from proxy.translation.carriers import open_carriers
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
+from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.stop_strings import take_over
+from proxy.translation.structured import fit_format
 from proxy.translation.tools import fit_tools
 
 # Anthropic's SDKs refuse to wait for a whole answer above this many tokens, because of a 10-minute bound
@@ -41,6 +44,7 @@ class Written:
     context: ReplyContext
     spelling: Spelling
     prewarm: bool
+    emulation: Emulation
 
 
 def read(client: ClientProtocol, wire: Wire, raw: bytes, losses: LossReport) -> Request:
@@ -66,7 +70,8 @@ def write(
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
     context = _context(request, client, request_id)
-    spelling = prepare(request, client, target, losses, scope)
+    emulation = Emulation()
+    spelling = prepare(request, client, target, losses, scope, emulation)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
     prewarm = False
@@ -77,13 +82,14 @@ def write(
         if prewarm:
             losses.approx(Rule.PREWARM, request.limits.prewarm_at)
     body = dumps(BACKENDS[target.protocol].write_request(request, target, losses))
-    return Written(body, request.stream, context, spelling, prewarm)
+    return Written(body, request.stream, context, spelling, prewarm, emulation)
 
 
 def prepare(
-    request: Request, client: ClientProtocol, target: Target, losses: LossReport, scope: Scope = NO_SCOPE
+    request: Request, client: ClientProtocol, target: Target, losses: LossReport, scope: Scope, emulation: Emulation
 ) -> Spelling:
-    """Everything between reading and writing, in place; gives the way back for names and ids."""
+    """Everything between reading and writing, in place; gives the way back for names and ids, and what the proxy has
+    to do itself."""
     open_carriers(request, target, scope, losses)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
@@ -92,7 +98,12 @@ def prepare(
         flatten(request, losses)
     backend_ids = ids.BackendIds(target)
     arrange(request, backend_ids, losses)
+    forced = request.tool_policy.mode in ("any", "named")
     fit_tools(request, target, losses)
+    emulation.must_call = forced and request.tool_policy.mode == "auto"
+    emulation.pauses = target.protocol == "messages" and any(isinstance(tool, HostedTool) for tool in request.tools)
+    fit_format(request, target, emulation, losses)
+    emulation.stops = take_over(request, target, losses)
     fit(request, target, losses)
     fit_cache(request, target, losses)
     names = tool_names.respell(request)

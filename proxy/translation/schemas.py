@@ -8,6 +8,7 @@ from typing import Literal
 
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.tools import Schema
+from proxy.translation.reduction import fits_unchanged
 
 Vendor = Literal["openai", "anthropic"]
 
@@ -37,7 +38,7 @@ def for_messages(schema: Schema | None, path: Path, losses: LossReport) -> Schem
         return EMPTY
     if schema.get("type") == "object" and not any(word in schema for word in (*_ROOT_WORDS, "$ref")):
         return schema
-    root = _inlined(schema)
+    root = inlined(schema)
     if any(word in root for word in _ROOT_WORDS):
         losses.approx(Rule.ROOT_UNION, path)
         root = _without_union(root)
@@ -46,7 +47,7 @@ def for_messages(schema: Schema | None, path: Path, losses: LossReport) -> Schem
     return {**root, "type": "object"} if "type" in root else {"type": "object", **root}
 
 
-def _inlined(schema: Schema) -> Schema:
+def inlined(schema: Schema) -> Schema:
     """The root with its own `$ref` replaced by what it names; inner references stay as they are."""
     root = schema
     for _ in range(8):  # a chain of references; longer ones are a client's mistake
@@ -130,45 +131,27 @@ def is_strict(schema: Schema | None, vendor: Vendor) -> bool:
     property required (messages.md 8.5; chat_completions.md 5.1)."""
     if not schema or schema.get("type") != "object":
         return False
-    return _is_strict(schema, vendor, 0)
+    if vendor == "anthropic":
+        return fits_unchanged(schema)
+    return _is_strict(schema, 0)
 
 
 _CHILDREN = ("items", "additionalItems")
 _MAPS = ("properties", "$defs", "definitions")
 _LISTS = ("anyOf", "allOf")
 _NOT_STRICT = frozenset({"oneOf", "not", "if", "then", "else", "patternProperties", "dependentSchemas"})
-_NOT_ANTHROPIC = frozenset(
-    {
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "maxItems",
-        "uniqueItems",
-        "minProperties",
-        "maxProperties",
-        "contains",
-        "prefixItems",
-        "oneOf",
-    }
-)
 
 
-def _is_strict(node: object, vendor: Vendor, depth: int) -> bool:
+def _is_strict(node: object, depth: int) -> bool:
     if not isinstance(node, dict):
         return not isinstance(node, bool)
     if depth > 20 or not _NOT_STRICT.isdisjoint(node):
-        return False
-    if vendor == "anthropic" and not _NOT_ANTHROPIC.isdisjoint(node):
         return False
     kind = node.get("type")
     if kind == "object" or "properties" in node or (isinstance(kind, list) and "object" in kind):
         if node.get("additionalProperties") is not False:
             return False
-        if vendor == "openai" and set(_properties(node)) != set(_required(node)):
+        if set(_properties(node)) != set(_required(node)):
             return False
     children: list[object] = [node[word] for word in _CHILDREN if word in node]
     for word in _MAPS:
@@ -179,99 +162,4 @@ def _is_strict(node: object, vendor: Vendor, depth: int) -> bool:
         group = node.get(word)
         if isinstance(group, list):
             children += group
-    return all(_is_strict(child, vendor, depth + 1) for child in children)
-
-
-_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"})
-
-
-class NotExpressible(Exception):
-    """The schema needs what Anthropic's structured output lacks (mapping.md 9.2)."""
-
-
-def reduced_for_messages(schema: Schema) -> tuple[Schema, bool]:
-    """The schema for `output_config.format`, and whether anything had to be said in words instead.
-
-    Raises `NotExpressible` for recursion, external references, open objects.
-    """
-    defs: dict[str, object] = {}
-    for word in ("$defs", "definitions"):
-        group = schema.get(word)
-        if isinstance(group, dict):
-            defs |= {f"#/{word}/{name}": sub for name, sub in group.items()}
-    for reference in defs:
-        if _reaches(defs, reference, reference, set()):
-            raise NotExpressible(f"{reference} is recursive")
-    changed: list[bool] = []
-    return _reduce_node(schema, changed), bool(changed)
-
-
-def _references(node: object) -> list[str]:
-    if isinstance(node, dict):
-        found = [value for key, value in node.items() if key == "$ref" and isinstance(value, str)]
-        return found + [name for value in node.values() for name in _references(value)]
-    if isinstance(node, list):
-        return [name for value in node for name in _references(value)]
-    return []
-
-
-def _reaches(defs: dict[str, object], start: str, goal: str, seen: set[str]) -> bool:
-    for name in _references(defs.get(start)):
-        if name == goal:
-            return True
-        if name not in seen:
-            seen.add(name)
-            if _reaches(defs, name, goal, seen):
-                return True
-    return False
-
-
-def _reduce(node: object, changed: list[bool]) -> object:
-    if isinstance(node, list):
-        return [_reduce(value, changed) for value in node]
-    return _reduce_node(node, changed) if isinstance(node, dict) else node
-
-
-def _reduce_node(node: Schema, changed: list[bool]) -> Schema:
-    reference = node.get("$ref")
-    if isinstance(reference, str) and not reference.startswith("#/"):
-        raise NotExpressible(f"the reference {reference} can't be followed")
-    reduced: Schema = {}
-    said: list[str] = []
-    for key, value in node.items():
-        if key in _MAPS and isinstance(value, dict):
-            reduced[key] = {name: _reduce(sub, changed) for name, sub in value.items()}
-        elif key == "oneOf":
-            reduced["anyOf"] = _reduce(value, changed)
-        elif key in ("items", "anyOf", "allOf"):
-            reduced[key] = _reduce(value, changed)
-        elif _unsupported(key, value):
-            said.append(f"{key}: {value}")
-        else:
-            reduced[key] = value
-    if reduced.get("type") == "object" or "properties" in reduced:
-        _close(reduced, changed)
-    if said:
-        changed.append(True)
-        words = reduced.get("description")
-        note = "; ".join(said)
-        reduced["description"] = f"{words} ({note})" if isinstance(words, str) and words else note
-    return reduced
-
-
-def _unsupported(key: str, value: object) -> bool:
-    if key == "minItems":
-        return value not in (0, 1)
-    if key == "format":
-        return value not in _FORMATS
-    return key in _NOT_ANTHROPIC
-
-
-def _close(node: Schema, changed: list[bool]) -> None:
-    more = node.get("additionalProperties")
-    if more is False:
-        return
-    if more is not None:
-        raise NotExpressible("an object that takes any further property")
-    node["additionalProperties"] = False
-    changed.append(True)
+    return all(_is_strict(child, depth + 1) for child in children)

@@ -6,7 +6,7 @@ started, and whether it failed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
@@ -20,6 +20,7 @@ from proxy.canonical.usage import Usage
 from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import CustomCalls
+from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.one_at_a_time import OneAtATime
@@ -62,6 +63,7 @@ class WayBack:
     dialect: Dialect
     model: str = ""
     scope: Scope = NO_SCOPE
+    emulation: Emulation = field(default_factory=Emulation)
 
     def carrying(self) -> Carrying:
         """The stage that puts the backend's own reasoning into envelopes."""
@@ -80,6 +82,7 @@ class _Reading:
         "_reader",
         "_scrub",
         "_sse",
+        "_stages",
         "batch",
         "failed",
         "finished",
@@ -103,6 +106,7 @@ class _Reading:
         self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
         self._halves: Halves | None = None
         self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
+        self._stages = way.emulation.stages()
         self._carrying = way.carrying()
 
     def feed(self, chunk: bytes) -> list[Event]:
@@ -161,6 +165,8 @@ class _Reading:
         if self._halves is not None:
             self.batch[:] = self._halves.pass_on(self.batch)
         events = self.batch[:] if self._custom_calls is None else self._custom_calls.pass_on(self.batch)
+        for stage in self._stages:
+            events = stage.pass_on(events)
         events = self._carrying.pass_on(events)
         self.batch.clear()
         for index, event in enumerate(events):

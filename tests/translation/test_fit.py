@@ -1,4 +1,4 @@
-"""Limits, sampling, reasoning and formats as each target takes them (mapping.md 7, 8.2 to 8.4, 9.1)."""
+"""Limits, sampling and reasoning as each target takes them (mapping.md 7, 8.2 to 8.4)."""
 
 from dataclasses import replace
 
@@ -10,8 +10,6 @@ from proxy.canonical.parts import Call, Result, Text, Turn
 from proxy.canonical.request import (
     Effort,
     Limits,
-    Output,
-    OutputFormat,
     ReasoningPolicy,
     Request,
     Sampling,
@@ -228,11 +226,6 @@ def test_output_limit_toward_claude(model: str, given: int | None, limit: int, l
     assert (request.limits.max_output, found) == (limit, losses)
 
 
-def test_stop_strings_that_claude_refuses_are_left_out() -> None:
-    request, losses = fitted(chat(limits=Limits(stop=["\n", "END"])), target("messages", "claude-opus-5"))
-    assert (request.limits.stop, losses) == (["END"], ["stop;drop"])
-
-
 def test_openai_chat_refuses_tools_with_reasoning_and_says_what_to_do() -> None:
     request = chat(tools=[FunctionTool("f", None)])
     openai = Dialect("openai", "openai")
@@ -240,44 +233,6 @@ def test_openai_chat_refuses_tools_with_reasoning_and_says_what_to_do() -> None:
         fitted(request, target("chat", "gpt-5.5", openai))
     assert fitted(request, target("chat", "gpt-5.5"))[1] == []
     assert fitted(request, target("responses", "gpt-5.5", openai))[1] == []
-
-
-def test_a_schema_for_claude_is_closed_and_keeps_what_is_optional() -> None:
-    schema: dict[str, object] = {
-        "type": "object",
-        "properties": {"n": {"type": "integer", "minimum": 3}},
-        "required": [],
-    }
-    request, losses = fitted(
-        chat(output=Output(OutputFormat("json_schema", schema, "answer"))),
-        target("messages", "claude-opus-5"),
-    )
-    assert request.output.format == OutputFormat(
-        "json_schema",
-        {
-            "type": "object",
-            "properties": {"n": {"type": "integer", "description": "minimum: 3"}},
-            "required": [],
-            "additionalProperties": False,
-        },
-    )
-    assert losses == ["response-format;approx"]
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "object", "additionalProperties": True},
-        {"$ref": "https://example.org/schema"},
-        {"type": "object", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
-    ],
-)
-def test_a_schema_that_claude_cannot_enforce_is_refused(schema: dict[str, object]) -> None:
-    with pytest.raises(Rejected):
-        fitted(
-            chat(output=Output(OutputFormat("json_schema", schema))),
-            target("messages", "claude-opus-5"),
-        )
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_for_messages(given: Schema | None, written: Schema, losses: list[str]) 
     ("schema", "openai", "anthropic"),
     [
         ({"type": "object", "properties": {}, "additionalProperties": False}, True, True),
-        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False, True),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}, False, True),
         (
             {
                 "type": "object",

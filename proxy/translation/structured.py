@@ -1,0 +1,148 @@
+"""The answer's format as the target takes it (mapping.md 9).
+
+Anthropic enforces most schemas. What it can't enforce is asked for by a tool whose arguments are the answer, or in
+words where no tool can be forced; either way the client gets the text that it asked for.
+"""
+
+from proxy.canonical.jsontext import dumps
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import Text
+from proxy.canonical.request import Instruction, OutputFormat, Request
+from proxy.canonical.target import Target
+from proxy.canonical.tools import FunctionTool, Schema, ToolPolicy, ToolRef
+from proxy.translation import schemas
+from proxy.translation.answer_tool import answer_tool
+from proxy.translation.emulation import Emulation
+from proxy.translation.reduction import (
+    OPTIONAL_PARAMETERS,
+    STRICT_TOOLS,
+    UNION_PARAMETERS,
+    NotExpressible,
+    complexity,
+    reduced,
+)
+
+JSON_INSTRUCTION = "Respond with a single JSON object and nothing else."
+SCHEMA_INSTRUCTION = "Respond with a single JSON value that matches this JSON schema, and nothing else:\n"
+
+
+def fit_format(request: Request, target: Target, emulation: Emulation, losses: LossReport) -> None:
+    """Set the format, the tools and the words that bring about the answer's form, in place.
+
+    Comes after the tools have been fitted, which it adds to, and before reasoning, which yields to a forced tool.
+    """
+    given = request.output.format
+    if given is None:
+        if target.protocol == "messages":
+            _limit_strict_tools(request, None, losses)
+    elif target.protocol == "messages":
+        _fit_to_messages(request, given, target, emulation, losses)
+        _limit_strict_tools(request, request.output.format, losses)
+    elif given.kind == "json_schema" and target.dialect.no_json_schema:
+        losses.approx(Rule.SCHEMA_FALLBACK, given.at)
+        _instruct(request, given)
+        request.output.format = OutputFormat("json_object", at=given.at)
+    elif request.origin == "messages":
+        _name(given, losses)
+
+
+def _name(given: OutputFormat, losses: LossReport) -> None:
+    """OpenAI wants a name, and knows schemas that are not enforced (mapping.md 9.1)."""
+    given.name = "output"
+    given.strict = schemas.is_strict(given.schema, "openai")
+    if not given.strict:
+        losses.approx(Rule.STRICT_OFF, given.at)
+    given.schema = schemas.for_openai(given.schema)
+
+
+def _fit_to_messages(
+    request: Request, given: OutputFormat, target: Target, emulation: Emulation, losses: LossReport
+) -> None:
+    request.output.format = None
+    if given.kind == "json_object" or not given.schema:
+        losses.approx(Rule.JSON_OBJECT, given.at)
+        words = f"{JSON_INSTRUCTION} {given.description}" if given.description else JSON_INSTRUCTION
+        request.instructions.append(Instruction([Text(words)], at=given.at))
+        emulation.fenced = True
+        return
+    enforced = _enforced(given, losses, request.origin) if target.profile.structured else None
+    if enforced is not None:
+        request.output.format = enforced
+        return
+    losses.approx(Rule.SCHEMA_FALLBACK, given.at)
+    if request.tool_policy.mode in ("any", "named"):
+        return  # the answer is to be a call, which has a schema of its own
+    if _may_force(request, target) and _is_object(given.schema):
+        _ask_by_tool(request, given, emulation, losses)
+    else:
+        _instruct(request, given)
+        emulation.fenced = True
+
+
+def _enforced(given: OutputFormat, losses: LossReport, origin: str) -> OutputFormat | None:
+    """The format that Anthropic enforces; None when it can't, or when a schema that is only a wish would have to
+    change for it (mapping.md 9.1, `strict: false`)."""
+    try:
+        result = reduced(given.schema or {})
+    except NotExpressible:
+        return None
+    if result.said and given.strict is not True:
+        return None
+    if result.changed:
+        losses.approx(Rule.RESPONSE_FORMAT if origin == "chat" else Rule.TEXT_FORMAT, given.at)
+    schema = result.schema
+    if given.description and not schema.get("description"):
+        schema = {**schema, "description": given.description}
+    return OutputFormat("json_schema", schema, at=given.at)
+
+
+def _may_force(request: Request, target: Target) -> bool:
+    """Whether a call can be forced without taking away thinking that the client asked for (mapping.md 6.2, 9.3)."""
+    policy, profile = request.reasoning, target.profile
+    asked = policy.stated and policy.mode not in ("off", "between_tools") and policy.effort != "none"
+    return profile.forced and not (asked and "adaptive" not in profile.thinking and "budget" in profile.thinking)
+
+
+def _is_object(schema: Schema) -> bool:
+    """Whether arguments can have this form: they are always an object."""
+    root = schemas.inlined(schema)
+    return root.get("type", "object") == "object" and "enum" not in root and "const" not in root
+
+
+def _ask_by_tool(request: Request, given: OutputFormat, emulation: Emulation, losses: LossReport) -> None:
+    tool = answer_tool(request, schemas.for_messages(given.schema, given.at, losses), given.description)
+    emulation.answer_tool = tool.name
+    request.tools.append(tool)
+    policy = request.tool_policy
+    if len(request.tools) == 1 or policy.mode == "none":
+        request.tool_policy = ToolPolicy("named", ToolRef("function", tool.name), parallel=False, at=policy.at)
+    else:
+        policy.mode = "any"
+
+
+def _instruct(request: Request, given: OutputFormat) -> None:
+    schema: Schema = dict(given.schema or {})
+    if given.description and not schema.get("description"):
+        schema["description"] = given.description
+    words = SCHEMA_INSTRUCTION + dumps(schema).decode()
+    request.instructions.append(Instruction([Text(words)], at=given.at))
+
+
+def _limit_strict_tools(request: Request, enforced: OutputFormat | None, losses: LossReport) -> None:
+    """Keep within what all strict schemas of one request may have; the later tools yield (mapping.md 9.2)."""
+    count = optional = unions = 0
+    if enforced is not None and enforced.schema is not None:
+        optional, unions = complexity(enforced.schema)
+    for tool in request.tools:
+        if not isinstance(tool, FunctionTool) or tool.strict is not True or tool.schema is None:
+            continue
+        more_optional, more_unions = complexity(tool.schema)
+        if (
+            count == STRICT_TOOLS
+            or optional + more_optional > OPTIONAL_PARAMETERS
+            or unions + more_unions > UNION_PARAMETERS
+        ):
+            losses.approx(Rule.STRICT_OFF, (*tool.at, "strict"))
+            tool.strict = False
+            continue
+        count, optional, unions = count + 1, optional + more_optional, unions + more_unions
