@@ -11,7 +11,7 @@ from aiohttp.web import StreamResponse
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.server.answers import Passed, refuse_errors
-from proxy.server.bodies import read_body
+from proxy.server.bodies import read_json
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.settings import ModelRoute
@@ -61,7 +61,7 @@ class Count(NamedTuple):
 
 async def count_tokens(exchange: Exchange) -> StreamResponse:
     """Both protocols' endpoints for counting. Raises `Rejected`."""
-    raw = await read_body(exchange)
+    raw = await read_json(exchange)
     seen = pair.peek(exchange.client, raw)
     gateway = exchange.gateway
     exchange.model_requested = seen.model

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.answers import Passed, beginning, begins_events, begins_whole, refuse_errors
-from proxy.server.bodies import read_body
+from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
 from proxy.server.relay import Relay
@@ -24,7 +24,7 @@ log = logging.getLogger("dragoman")
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    prepared, served = _prepare(exchange, await read_body(exchange))
+    prepared, served = _prepare(exchange, await read_json(exchange))
     if prepared.prewarm:
         return exchange.respond(200, prepared.immediate(), EVENTS if prepared.stream else "application/json")
     headers = request_headers(

@@ -67,12 +67,33 @@ async def test_a_body_that_is_no_request_is_refused(client: str, body: bytes, me
 
 
 @pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/json; charset=utf-8"]
+    "content_type",
+    [
+        "",
+        "application/octet-stream",
+        "application/json; charset=utf-8",
+        "Application/JSON",
+        "text/json",
+        "application/vnd.x+json",
+    ],
 )
-async def test_json_is_taken_as_such_whatever_it_is_called(content_type: str) -> None:
+async def test_json_may_be_called_so_or_nothing(content_type: str) -> None:
     async with before("chat", HELLO) as (proxy, _):
         status, _, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"], {"content-type": content_type})
     assert status == 200
+
+
+@pytest.mark.parametrize("client", PATHS)
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "?"]
+)
+async def test_what_says_that_it_is_no_json_is_refused(client: str, content_type: str) -> None:
+    body = json.dumps(REQUESTS[client]).encode()
+    assert await answer_to(body, path=PATHS[client], headers={"content-type": content_type}) == (
+        400,
+        "malformed",
+        told(client, f"content-type: expected application/json, got '{content_type}'."),
+    )
 
 
 @pytest.mark.parametrize("client", PATHS)
