@@ -97,7 +97,8 @@ class App:
 
 async def _write_watched(exchange: Exchange, response: Response) -> None:
     """Write a reply that does not fit into the socket's buffers: its client may be one that does not read."""
-    exchange.watch.wait(exchange.gateway.client_write_limit)
+    served = exchange.served
+    exchange.watch.wait(served.limits.client_write if served is not None else exchange.gateway.client_write_limit)
     await response.prepare(exchange.request)
     await response.write_eof()
 

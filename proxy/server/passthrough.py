@@ -98,11 +98,12 @@ class _Upload:
 
 
 async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes | _Upload | None, Served]:
-    """The body and where it goes. A form with files is not looked into."""
+    """The body and where it goes. A form with files is not looked into, nor what comes compressed and is no JSON."""
     request = exchange.request
     if not request.body_exists:
         return None, _first(exchange, owners)
-    if request.content_type.startswith("multipart/") or request.headers.get("Content-Encoding"):
+    compressed = request.headers.get("Content-Encoding") is not None and request.content_type != JSON
+    if compressed or request.content_type.startswith("multipart/"):
         if (request.content_length or 0) > exchange.gateway.settings.max_body:
             raise too_large(exchange.gateway.settings.max_body)
         await invite(request)

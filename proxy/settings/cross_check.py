@@ -28,6 +28,10 @@ def _check_upstreams(document: Document) -> None:
             document.note(("upstreams", index, "name"), message)
         if "api_key" in entry and "api_key_file" in entry:
             document.note(("upstreams", index, "api_key_file"), "give either api_key or api_key_file")
+        timeouts = entry.get("timeouts")
+        if isinstance(timeouts, dict) and "body_read" in timeouts:
+            message = "belongs to the timeouts of the whole file: a body is read before it is known where it goes"
+            document.note(("upstreams", index, "timeouts", "body_read"), message)
         _check_dialect(document, index, entry)
 
 

@@ -1,5 +1,6 @@
 """Endpoints that nobody translates: to whom they go, and that nothing changes on the way."""
 
+import gzip
 import json
 from collections.abc import AsyncIterator
 
@@ -157,6 +158,17 @@ async def test_a_model_that_goes_elsewhere_takes_the_request_with_it() -> None:
                 (await proxy.post("/v1/embeddings", {"model": name, "input": "x"}))[0] for name in ("e", "claude-x")
             ]
     assert statuses == [200, 404]
+
+
+async def test_a_compressed_request_goes_where_its_model_goes() -> None:
+    body = gzip.compress(json.dumps(EMBEDDING).encode())
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+    async with Scripted([]) as first, Scripted(reply(200, "{}")) as second:
+        upstreams = upstream("chat", first.base_url, name="first"), upstream("chat", second.base_url, name="second")
+        async with serving(*upstreams, models=[route("*", upstreams[1], "renamed")]) as proxy:
+            status, _, _ = await proxy.post("/v1/embeddings", body, headers)
+    assert (status, json.loads(second.asked[0].body)) == (200, {**EMBEDDING, "model": "renamed"})
+    assert "content-encoding" not in second.asked[0].headers
 
 
 async def test_errors_of_the_backend_are_passed_on_without_its_secrets() -> None:

@@ -149,6 +149,11 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
         ("base_url: http://a, client_cert: dragoman.yaml", "client_cert", ""),
         ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
         ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
+        (
+            "base_url: http://a, timeouts: {body_read: 1s}",
+            "timeouts.body_read",
+            "belongs to the timeouts of the whole file",
+        ),
         ("base_url: http://a, dialect: vlm", "dialect", "no dialect is called 'vlm'; there are "),
         ("base_url: http://a, dialect: {base: vllm, single: true}", "dialect", "a dialect has no flag 'single'; there"),
         ("base_url: http://a, dialect: [vllm]", "dialect", "must be a name, or {base: name, flag: value, …}"),
