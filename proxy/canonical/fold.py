@@ -5,6 +5,7 @@ folding a translated stream must give the translated whole reply.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from proxy.canonical.errors import Error, ErrorClass, Reason
@@ -107,7 +108,9 @@ class Fold:
 
 def unfold(reply: Reply) -> Iterator[Event]:
     """The events of a reply that came whole."""
-    yield Start(reply.id, reply.model, reply.created, None, reply.service_tier, reply.fingerprint)
+    told = reply.usage
+    asked = replace(told, output=0, reasoning=0) if told is not None else None
+    yield Start(reply.id, reply.model, reply.created, asked, reply.service_tier, reply.fingerprint)
     for k, part in enumerate(reply.parts):
         yield from _unfold_part(k, part)
     if reply.usage is not None:

@@ -12,6 +12,7 @@ from proxy.server import rate_limits
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation import pair
+from proxy.translation.pair import Prepared
 from proxy.upstream.headers import read_credential
 from proxy.upstream.pool import Answer
 
@@ -42,6 +43,12 @@ async def beginning(answer: Answer) -> bytes:
             message = "The backend's answer holds nothing but blanks."
             raise Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
     return first
+
+
+def note_estimate(exchange: Exchange, prepared: Prepared) -> None:
+    """Mark the reply of a backend that has told no usage: a Messages client is given numbers all the same."""
+    if exchange.client == "messages" and not prepared.same_protocol and prepared.usage is None:
+        exchange.add_header("dragoman-usage", "estimated")
 
 
 def begins_whole(first: bytes) -> bool:

@@ -8,7 +8,7 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.server.answers import Passed, beginning, begins_events, begins_whole, refuse_errors
+from proxy.server.answers import Passed, beginning, begins_events, begins_whole, note_estimate, refuse_errors
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
@@ -110,6 +110,7 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
     finally:
         answer.close()
     exchange.usage, exchange.stop = prepared.usage, prepared.stop
+    note_estimate(exchange, prepared)
     return exchange.respond(200, body)
 
 

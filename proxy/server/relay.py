@@ -12,7 +12,7 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, Rejected
-from proxy.server.answers import beginning, begins_whole, refuse_errors
+from proxy.server.answers import beginning, begins_whole, note_estimate, refuse_errors
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
@@ -137,8 +137,8 @@ class Relay:
 
     async def _commit(self) -> StreamResponse:
         exchange = self._exchange
-        if exchange.client == "messages" and not self._prepared.same_protocol and self._translation.usage is None:
-            exchange.add_header("dragoman-usage", "estimated")
+        if self._translation.usage is None:
+            note_estimate(exchange, self._prepared)
         # Nothing in here waits, so a heartbeat can't come between.
         self._response = await exchange.begin()
         return self._response

@@ -118,7 +118,7 @@ def prepare(
 
 def _context(request: Request, client: ClientProtocol, request_id: str) -> ReplyContext:
     estimated = 0
-    if client == "messages" and request.stream:
+    if client == "messages":
         estimated = estimate.tokens(request)
     return ReplyContext(
         request_id=request_id,

@@ -143,6 +143,7 @@ DEFAULTS: dict[str, list[Json]] = {
     "logprobs": [False],
     "modalities": [["text"]],
     "parallel_tool_calls": [True],  # toward Messages, where only its contrary can be said
+    "function_call": ["auto"],
     "service_tier": ["auto"],
     "speed": ["standard"],
     "truncation": ["disabled"],

@@ -1,16 +1,20 @@
 """One answer of a model, through all pairs of protocols, read by the vendors' own SDKs."""
 
 import json
+import re
 
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
 from proxy.settings import LossPolicy, ProtocolName
-from tests.server.serving import EVENTS, PATHS, REQUESTS, Proxy, before, says_hello
+from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, Proxy, before, says_hello
 
 PROTOCOLS: tuple[ProtocolName, ...] = ("chat", "responses", "messages")
 CLIENTS = (*PROTOCOLS, "completions")
+COUNTS = re.compile(
+    rb'"input_tokens":(\d+),"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":(\d+)'
+)
 
 
 async def asked_by_sdk(client: str, proxy: Proxy, *, stream: bool) -> str:
@@ -145,10 +149,22 @@ async def test_losses_are_shown_hidden_or_refused_as_the_strictest_says(
     assert (got, headers.get("dragoman-loss")) == (status, shown)
 
 
-async def test_an_estimate_of_the_prompt_says_that_it_is_one() -> None:
-    async with before("chat", says_hello("chat", streamed=True)) as (proxy, _):
-        _, headers, _ = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "stream": True})
-    assert headers["dragoman-usage"] == "estimated"
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_estimate_says_that_it_is_one(stream: bool, streams: bool, told: bool) -> None:
+    """What the backend tells at the end of a stream is too late for the head of the reply, and right at its end."""
+    usage = json.dumps(REPLIES["chat"]["usage"]).encode()
+    script = [
+        step if told or not isinstance(step, bytes) else step.replace(usage, b"null".ljust(len(usage)))
+        for step in says_hello("chat", streamed=streams)
+    ]
+    async with before("chat", script) as (proxy, _):
+        _, headers, body = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "stream": stream})
+    assert (headers.get("dragoman-usage") == "estimated") is (not told or (stream and streams))
+    counted = {(int(asked), int(said)) for asked, said in COUNTS.findall(body)}
+    assert (0, 0) not in counted
+    assert ((3, 1) in counted) is told
 
 
 @pytest.mark.parametrize("stream", [True, False])

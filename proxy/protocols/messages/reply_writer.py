@@ -5,6 +5,7 @@ since the client sends back what it got and the vendor refuses empty text.
 """
 
 import hashlib
+import math
 import re
 from typing import assert_never
 
@@ -28,7 +29,8 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     message = message_object(reply.id, reply.model, context)
     message["content"] = blocks
     message |= write_stop(reply.stop, calls, refused)
-    message["usage"] = write_usage(reply.usage or estimated(context), reply.service_tier)
+    usage = reply.usage or estimated(context, sum(map(_size, reply.parts)))
+    message["usage"] = write_usage(usage, reply.service_tier)
     return dumps(message)
 
 
@@ -48,9 +50,29 @@ def message_object(backend_id: str, model: str, context: ReplyContext) -> Wire:
     }
 
 
-def estimated(context: ReplyContext) -> Usage:
-    """Usage of a backend that told none: the proxy's count of the prompt (mapping.md 13.4)."""
-    return Usage(input_fresh=context.estimated_prompt, estimated=True)
+_BYTES = 3.6  # of text in a token (mapping.md 16.2)
+
+
+def estimated(context: ReplyContext, said: int = 0) -> Usage:
+    """Usage of a backend that told none: the proxy's count of the prompt, and of `said` bytes (mapping.md 10.2)."""
+    return Usage(input_fresh=context.estimated_prompt, output=math.ceil(said / _BYTES), estimated=True)
+
+
+def bytes_of(text: str) -> int:
+    """The size of a text by which its tokens are guessed."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def _size(part: ReplyPart) -> int:
+    match part:
+        case Text() | Refusal() | Reasoning():
+            return bytes_of(part.text)
+        case Call():
+            return bytes_of(part.arguments)
+        case HostedCall() | Opaque():
+            return 0
+        case _:
+            assert_never(part)
 
 
 _ID_LIMIT = 60

@@ -30,7 +30,7 @@ from proxy.protocols.fields import Wire
 from proxy.protocols.messages.arguments import FREE_TEXT_BEGIN, FREE_TEXT_END
 from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.errors import write_error
-from proxy.protocols.messages.reply_writer import call_block, estimated, message_object, native_thinking
+from proxy.protocols.messages.reply_writer import bytes_of, call_block, estimated, message_object, native_thinking
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
 from proxy.protocols.messages.usage import write_counts, write_usage
@@ -61,6 +61,7 @@ class StreamWriter:
         "_part",
         "_ping",
         "_refused",
+        "_said",
         "_usage",
     )
 
@@ -75,6 +76,7 @@ class StreamWriter:
         self._free = b""  # the head in its place where free text is put into a JSON string
         self._grown: list[str] = []
         self._citations: list[Citation] = []
+        self._said = 0  # bytes, as long as no usage is known
         self._calls = False
         self._refused = False
         self._ping = COMMENT
@@ -173,7 +175,10 @@ class StreamWriter:
 
     def _free_text(self, text: str) -> bytes:
         """A piece of the text of a free-text call, as it stands inside a JSON string; nothing of hidden parts."""
-        return self._free + dumps(dumps(text)[1:-1].decode()) + _TAIL if text and self._free else b""
+        if not text:
+            return b""
+        self._grown.append(text)
+        return self._free + dumps(dumps(text)[1:-1].decode()) + _TAIL if self._free else b""
 
     def _open_reasoning(self, part: Reasoning) -> bytes:
         if part.redacted:
@@ -207,6 +212,8 @@ class StreamWriter:
         part, self._part = self._part, None
         if part is None or event.k != self._k:
             return b""
+        if self._usage is None:
+            self._said += sum(map(bytes_of, self._grown))
         start = self._lead.removesuffix(self._head)
         begun = not start
         self._head = self._lead = b""
@@ -249,7 +256,7 @@ class StreamWriter:
 
     def _finish(self, event: Finish) -> bytes:
         delta: Wire = {**write_stop(event.stop, self._calls, self._refused), "container": None}
-        usage = write_counts(self._usage or estimated(self._context))
+        usage = write_counts(self._usage or estimated(self._context, self._said))
         return _frame("message_delta", {"delta": delta, "usage": usage}) + _frame("message_stop", {})
 
     def _fail(self, error: Error) -> bytes:
