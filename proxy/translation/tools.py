@@ -90,7 +90,8 @@ def _loaded_names(request: Request) -> frozenset[str]:
 
 def _leave_out(tool: HostedTool, request: Request, target: Target, losses: LossReport) -> None:
     """Drop a hosted tool, or refuse when the request exists for it."""
-    droppable = tool.kind in DROPPED_HOSTED or target.hosted_tools == "drop"
+    by_kind = target.hosted_tools is None and tool.kind in DROPPED_HOSTED
+    droppable = by_kind or target.hosted_tools == "drop"
     named = request.tool_policy.named
     alone = all(isinstance(other, HostedTool) for other in request.tools)
     wanted = named is not None and named.name == tool.name and named.kind not in ("function", "custom")

@@ -1,0 +1,173 @@
+"""What a configuration file says is what the proxy does: keys that no other test reads from a file to their effect."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from proxy.settings import load
+from tests.server.serving import PATHS, REPLIES, REQUESTS, Proxy, says_hello, serving
+from tests.upstream.scripted import HOLD, Scripted, Step, chunk, head, reply
+
+# A certificate of 127.0.0.1 that signs itself, with its key, for tests alone.
+CERTIFICATE = Path(__file__).parent.parent / "upstream" / "certificate.pem"
+SEARCH = {
+    **REQUESTS["responses"],
+    "tools": [{"type": "web_search"}, {"type": "function", "name": "f", "parameters": {}}],
+}
+
+
+@asynccontextmanager
+async def configured(
+    folder: Path, base_url: str, *, model: dict[str, object] | None = None, **upstream: object
+) -> AsyncIterator[Proxy]:
+    """A proxy before one backend, as a file with these keys configures it."""
+    entry = {"name": "one", "protocol": "chat", "base_url": base_url, "api_key": "proxy-key-1", **upstream}
+    wire = {"upstreams": [entry], "models": [{"match": "*", "upstream": "one", **(model or {})}]}
+    file = folder / "dragoman.yaml"
+    file.write_text(yaml.safe_dump(wire))
+    settings = load(file, {})
+    async with serving(*settings.upstreams.values(), models=settings.models) as proxy:
+        yield proxy
+
+
+@pytest.mark.parametrize(
+    ("hosted_tools", "status"),
+    [({}, 200), ({"hosted_tools": "drop"}, 200), ({"hosted_tools": "refuse"}, 400)],
+)
+async def test_hosted_tools(tmp_path: Path, hosted_tools: dict[str, object], status: int) -> None:
+    async with (
+        Scripted(says_hello("chat", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=hosted_tools) as proxy,
+    ):
+        got, _, _ = await proxy.post(PATHS["responses"], SEARCH)
+    assert got == status
+
+
+async def test_hosted_tools_drop_is_about_all_kinds(tmp_path: Path) -> None:
+    tools = [{"type": "code_interpreter", "container": {"type": "auto"}}, SEARCH["tools"][1]]  # type: ignore[index]
+    statuses = []
+    for kept in ({}, {"hosted_tools": "drop"}):
+        async with (
+            Scripted(says_hello("chat", streamed=False)) as backend,
+            configured(tmp_path, backend.base_url, model=kept) as proxy,
+        ):
+            statuses.append((await proxy.post(PATHS["responses"], {**REQUESTS["responses"], "tools": tools}))[0])
+    assert statuses == [400, 200]
+
+
+@pytest.mark.parametrize(
+    ("loss", "status", "shown"),
+    [
+        ("report", 200, True),
+        ("off", 200, False),
+        ("strict", 400, True),
+        (["seed"], 400, True),
+        (["top-k"], 200, True),
+    ],
+)
+async def test_loss(tmp_path: Path, loss: object, status: int, shown: bool) -> None:
+    async with (
+        Scripted(says_hello("messages", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, protocol="messages", model={"loss": loss}) as proxy,
+    ):
+        got, headers, _ = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "seed": 1})
+    assert (got, "dragoman-loss" in headers) == (status, shown)
+
+
+@pytest.mark.parametrize(("response_model", "name"), [("alias", "m"), ("upstream", "m-1")])
+async def test_response_model(tmp_path: Path, response_model: str, name: str) -> None:
+    async with (
+        Scripted(says_hello("chat", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model={"model": "real", "response_model": response_model}) as proxy,
+    ):
+        replies = [
+            json.loads((await proxy.post(PATHS[client], REQUESTS[client]))[2]) for client in ("chat", "messages")
+        ]
+    assert [wire["model"] for wire in replies] == [name] * 2
+    assert [json.loads(asked.body)["model"] for asked in backend.asked] == ["real"] * 2
+
+
+@pytest.mark.parametrize("always", [True, False])
+async def test_always_stream_upstream(tmp_path: Path, always: bool) -> None:
+    async with (
+        Scripted(says_hello("chat", streamed=always)) as backend,
+        configured(tmp_path, backend.base_url, always_stream_upstream=always) as proxy,
+    ):
+        status, _, body = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+    assert (status, json.loads(body)["content"]) == (200, [{"type": "text", "text": "Hello", "citations": None}])
+    assert json.loads(backend.asked[0].body).get("stream", False) is always
+
+
+@pytest.mark.parametrize(
+    ("dialect", "key"),
+    [("openai", "max_completion_tokens"), ({"base": "openai", "max_tokens_key": "max_tokens"}, "max_tokens")],
+)
+async def test_dialect(tmp_path: Path, dialect: object, key: str) -> None:
+    async with (
+        Scripted(says_hello("chat", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, dialect=dialect) as proxy,
+    ):
+        await proxy.post(PATHS["messages"], REQUESTS["messages"])
+    assert key in json.loads(backend.asked[0].body)
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "script"),
+    [
+        ({"total": "100ms"}, [head("application/json"), chunk('{"id":'), HOLD]),
+        ({"first_event": "100ms"}, [HOLD]),
+        ({"idle": "100ms"}, [*says_hello("chat", streamed=True)[:3], HOLD]),
+    ],
+)
+async def test_timeouts_of_an_upstream(tmp_path: Path, timeouts: dict[str, object], script: list[Step]) -> None:
+    async with (
+        Scripted(script) as backend,
+        configured(tmp_path, backend.base_url, timeouts=timeouts) as proxy,
+    ):
+        status, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+    assert (status, headers["dragoman-reason"]) == (504, "upstream_timeout")
+
+
+@asynccontextmanager
+async def encrypted(*, asks_for_certificate: bool) -> AsyncIterator[str]:
+    """The base_url of a backend behind TLS, with the certificate above."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    if asks_for_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(CERTIFICATE)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply(200, json.dumps(REPLIES["chat"]), connection="close"))
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+@pytest.mark.parametrize(
+    ("files", "asks_for_certificate", "status"),
+    [
+        ({}, False, 502),
+        ({"ca_file": str(CERTIFICATE)}, False, 200),
+        ({"ca_file": str(CERTIFICATE)}, True, 502),
+        ({"ca_file": str(CERTIFICATE), "client_cert": str(CERTIFICATE)}, True, 200),
+    ],
+)
+async def test_ca_file_and_client_cert(
+    tmp_path: Path, files: dict[str, str], asks_for_certificate: bool, status: int
+) -> None:
+    async with (
+        encrypted(asks_for_certificate=asks_for_certificate) as base_url,
+        configured(tmp_path, base_url, **files) as proxy,
+    ):
+        got, headers, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+    assert (got, headers.get("dragoman-reason")) == (status, None if status == 200 else "upstream_unreachable")
