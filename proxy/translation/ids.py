@@ -71,8 +71,9 @@ def decode(call_id: str) -> str:
         decoded = raw.encode("latin-1").decode("utf-8")
     except UnicodeError:
         return call_id
-    # A client could send an escape that the encoder never writes; only exact inverses are undone.
-    return decoded if encode_escaped(decoded) == call_id else call_id
+    # A client could send an escape that the encoder never writes; only what it writes is undone, or two ids were one.
+    needed = _SAFE.fullmatch(decoded) is None or decoded.startswith(_RESERVED)
+    return decoded if needed and encode_escaped(decoded) == call_id else call_id
 
 
 def encode_escaped(call_id: str) -> str:

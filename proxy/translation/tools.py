@@ -6,8 +6,8 @@ Kinds that the backend lacks are left out or refused by rule; nothing is sent in
 from typing import assert_never
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.loss import LossReport, Rule, format_path
-from proxy.canonical.parts import Opaque, Result, Text, Turn
+from proxy.canonical.loss import LossReport, Path, Rule, format_path
+from proxy.canonical.parts import Call, Opaque, Result, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
@@ -128,12 +128,22 @@ def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
     if policy.allowed is not None and target.protocol == "messages":
         _apply_subset(request, policy, losses)
     if policy.parallel is False and target.dialect.no_parallel_flag:
-        losses.drop(Rule.PARALLEL_TOOL_CALLS, ("parallel_tool_calls",))
+        losses.drop(Rule.PARALLEL_TOOL_CALLS, _parallel_at(request))
         policy.parallel = None
-    if policy.mode == "none" and target.dialect.no_tool_choice_none:
+    if policy.mode == "none" and target.dialect.no_tool_choice_none and _has_calls(request):
+        # Without a call in the history the tools are left out instead, which is the same (mapping.md 6.1).
         losses.approx(Rule.TOOL_CHOICE, policy.at)
     if policy.mode in ("any", "named"):
         _fit_forced(request, policy, target, losses)
+
+
+def _parallel_at(request: Request) -> Path:
+    """Where the client said that one call at a time is enough."""
+    return ("tool_choice", "disable_parallel_tool_use") if request.origin == "messages" else ("parallel_tool_calls",)
+
+
+def _has_calls(request: Request) -> bool:
+    return any(type(part) is Call for turn in request.turns for part in turn.parts)
 
 
 def _check_named(request: Request, policy: ToolPolicy, losses: LossReport) -> None:

@@ -42,6 +42,7 @@ _OPENAI_CHAT = Dialect(
     custom_tools=True,
     echo_reasoning=False,
     fields=_OPENAI_CHAT_FIELDS,
+    call_id_limit=40,
     stop_limit=4,
     cache_marks="breakpoint",
 )
@@ -72,7 +73,12 @@ _CHAT = _by_name(
     _VLLM_CHAT,
     replace(_VLLM_CHAT, name="sglang", family="sglang", reasoning_field="reasoning_content"),
     Dialect(
-        "ollama", "ollama", no_url_images=True, no_fields=frozenset({"n", "logit_bias"}), reasoning_field="reasoning"
+        "ollama",
+        "ollama",
+        no_url_images=True,
+        no_tool_choice_none=True,
+        no_fields=frozenset({"n", "logit_bias"}),
+        reasoning_field="reasoning",
     ),
     Dialect("llamacpp", "llamacpp", named_choice=False, no_url_images=True, fields=_LOCAL_SAMPLING),
     Dialect("deepseek", "deepseek", reasoning_required=True, no_json_schema=True),

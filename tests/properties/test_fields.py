@@ -2,10 +2,11 @@
 
 Each field of the vendors' types is set alone, at every place and with every word it may have: then the backend's
 request, or the way its reply is written, is another one, or a loss tells the field's place, or an error does. So is a
-field that nobody knows.
+field that nobody knows. Places are told in the client's terms: each is one of the client's request.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -65,6 +66,19 @@ def names(told: str, at: str) -> bool:
     return told == at or told.startswith((f"{at}.", f"{at}[")) or at.startswith((f"{told}.", f"{told}["))
 
 
+def leads_nowhere(told: str, request: Json) -> bool:
+    """Whether a path that was told is none of the request."""
+    node = request
+    for step in re.findall(r"[^.\[\]]+", told):
+        if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
+        elif isinstance(node, dict) and step in node:
+            node = node[step]
+        else:
+            return True
+    return told == ""
+
+
 def is_told(without: Outcome, with_field: Outcome, at: str) -> bool:
     if with_field.refused is not None:
         return names(with_field.refused, at)
@@ -108,6 +122,7 @@ def test_every_field_is_mapped_or_told(client: Protocol, protocol: Protocol, dia
         return not is_lost_whole(found, place)
 
     silent: list[str] = []
+    astray: list[str] = []
     for place in places(client, goes_below):
         for name, value, without, with_field in tried(place, client):
             if is_idle(place.struct, name, value, model):
@@ -116,7 +131,10 @@ def test_every_field_is_mapped_or_told(client: Protocol, protocol: Protocol, dia
             after = outcome(client, target, with_field)
             if after.malformed is not None or not is_told(outcome(client, target, without), after, at):
                 silent.append(f"{at} = {value!r:.70} of {title(place.struct)}: {after.malformed or after.refused}")
+            told = [path for _, _, path in after.losses] if after.refused is None else [after.refused]
+            astray += [f"{path} for {at} = {value!r:.70}" for path in told if leads_nowhere(path, with_field)]
     assert silent == []
+    assert astray == []
     # What one role can't hold is tried in the other.
     assert {name: why for name, why in illegal.items() if name not in legal} == {}
 

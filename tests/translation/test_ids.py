@@ -32,6 +32,11 @@ def test_a_short_id_decodes_to_what_it_was(call_id: str) -> None:
     assert ids.decode(ids.encode(call_id, ids.CLIENT_RULES["messages"])) == call_id
 
 
+def test_an_escape_that_was_not_needed_is_the_clients_own_id() -> None:
+    spell = ids.BackendIds(Target("messages", "m")).spell
+    assert spell("drgx_abc") != spell("abc") == "abc"
+
+
 def test_reserved_prefixes_are_escaped_so_that_decoding_is_exact() -> None:
     spelled = ids.encode("drgx_abc", ids.CLIENT_RULES["messages"])
     assert spelled == "drgx_drgx_5fabc"

@@ -36,6 +36,13 @@ def test_a_name_without_a_profile_in_this_protocol_is_still_that_vendor(protocol
     assert dialect_for(protocol, "https://api.x.ai/v1", None, {}) == Dialect("xai", "xai")
 
 
+def test_openai_takes_short_call_ids_and_ollama_ignores_that_no_tool_may_be_called() -> None:
+    chat = PROFILES["chat"]
+    limits = {name: chat[name].call_id_limit for name in ("openai", "azure", "generic")}
+    assert limits == {"openai": 40, "azure": 40, "generic": 64}
+    assert [name for name, dialect in chat.items() if dialect.no_tool_choice_none] == ["ollama"]
+
+
 def test_flags_are_laid_over_the_profile() -> None:
     flags = {"think_tags": True, "fields": ["top_k"], "stop_limit": 4, "any_is": "any"}
     assert dialect_for("chat", "", "generic", flags) == Dialect(

@@ -168,7 +168,14 @@ class _UserRun:
                 role = "developer"
             else:
                 self._losses.approx(Rule.ROLE_DEVELOPER, turn.at)
-        self._messages.append({"role": role, "content": _joined(turn)})
+        for part in turn.parts:
+            if not isinstance(part, Text) and (written := self._parts.part(part, turn.at)) is not None:
+                # Only text may stand here; the user's next words take the rest along.
+                self._losses.approx(Rule.CONTENT, part.at if isinstance(part, Image | Document) else turn.at)
+                self._attachments.append(written)
+        words = _joined(turn)
+        if words:
+            self._messages.append({"role": role, "content": words})
 
     def _add_tags(self, tags: list[str]) -> None:
         """System text that this backend takes only at the start: at the end of what the user says."""
@@ -308,8 +315,6 @@ class _AssistantMessage:
             self._parts.note_citations(turn.at)
         if not part.text:
             return
-        if part.phase is not None:
-            self._losses.approx(Rule.PHASE, turn.at)
         if self._calls:
             self._losses.approx(Rule.TEXT_AFTER_CALL, turn.at)
         if self._text and (self._apart or part.phase != self._phase):

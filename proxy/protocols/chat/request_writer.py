@@ -212,6 +212,8 @@ def _write_service(request: Request, sender: _Sender) -> None:
         tier = _TIERS_OF_OTHERS[tier]
     if service.speed == "fast":
         if sender.takes("service_tier"):
+            if tier is not None:
+                sender.losses.approx(Rule.SERVICE_TIER, ("service_tier",))
             tier = "fast"
         else:
             sender.losses.drop(Rule.SPEED, ("speed",))

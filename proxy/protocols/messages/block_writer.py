@@ -106,8 +106,6 @@ class BlockWriter:
                 assert_never(part)
 
     def _text(self, part: Text, path: Path) -> Wire | None:
-        if part.phase is not None:
-            self.losses.approx(Rule.PHASE, path)
         if not part.text or part.text.isspace():
             return None
         block: Wire = {"type": "text", "text": part.text}

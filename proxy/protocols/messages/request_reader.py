@@ -360,7 +360,7 @@ def _system_message(
         effort = _effort(output, (*path, "output_config"))
         if effort is not None:
             losses.approx(Rule.OUTPUT_CONFIG, (*path, "output_config"))
-            request.reasoning.effort = effort
+            request.reasoning.effort, request.reasoning.at = effort, (*path, "output_config", "effort")
     content = message.get("content")
     if content is None and output is not None:
         content = []  # a message that only changes the output needs none

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Part, Text, Turn
+from proxy.canonical.parts import Document, Image, Part, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire
@@ -24,13 +24,14 @@ CONTINUE = "Continue."
 
 @dataclass(slots=True)
 class _Run:
-    """Turns of one side in a row. `moved`: a system text stood before words of the user."""
+    """Turns of one side in a row. `moved`: a system text stood before words of the user; `system_at`: the first one."""
 
     assistant: bool
     at: Path
     results: list[Wire] = field(default_factory=list)
     blocks: list[Wire] = field(default_factory=list)
     systems: list[str] = field(default_factory=list)
+    system_at: Path = ()
     moved: bool = False
 
     @property
@@ -43,6 +44,7 @@ class _Run:
         self.results += other.results
         self.blocks += other.blocks
         self.systems += other.systems
+        self.system_at = self.system_at or other.system_at
 
 
 def write_messages(request: Request, target: Target, losses: LossReport) -> list[Wire]:
@@ -64,11 +66,11 @@ def write_messages(request: Request, target: Target, losses: LossReport) -> list
             continue
         if target.profile.mid_system and own:
             if run.moved:
-                losses.approx(Rule.MID_SYSTEM, run.at)
+                losses.approx(Rule.MID_SYSTEM, run.system_at)
             messages.append({"role": "user", "content": own})
             messages.append({"role": "system", "content": [_text(text) for text in run.systems]})
             continue
-        losses.approx(Rule.MID_SYSTEM, run.at)
+        losses.approx(Rule.MID_SYSTEM, run.system_at)
         tag = tag or tag_of(request)
         own += [_text(tagged(text, tag)) for text in run.systems]
         messages.append({"role": "user", "content": own})
@@ -100,7 +102,10 @@ def _run(turn: Turn, writer: BlockWriter) -> _Run:
         words = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text.strip())
         if words:
             run.systems.append(words)
+            run.system_at = turn.at
         others: list[Part] = [part for part in turn.parts if not isinstance(part, Text)]
+        for part in others:
+            writer.losses.approx(Rule.CONTENT, part.at if isinstance(part, Image | Document) else turn.at)
         turn = Turn("user", others, at=turn.at)
     writer.turn(turn, run.results, run.blocks)
     return run

@@ -45,6 +45,8 @@ def write_items(turns: list[Turn], target: Target, losses: LossReport) -> list[W
                 _input_items(items, turn, target, losses)
             case _:
                 assert_never(turn.role)
+    if turns and turns[-1].role == "assistant" and not any(isinstance(part, Call) for part in turns[-1].parts):
+        losses.approx(Rule.PREFILL, turns[-1].at)  # it is history here, and the answer begins anew (mapping.md 2.4)
     return items
 
 
@@ -243,6 +245,8 @@ def _file(part: Document, target: Target, losses: LossReport) -> Wire:
         written["file_id"] = _file_id(source, part.at, target, losses)
     elif source.kind == "url":
         written["file_url"] = source.data
+        if part.title:
+            written["filename"] = part.title
     else:
         written["file_data"] = _url(source, "application/pdf")
         written["filename"] = part.title or "document.pdf"

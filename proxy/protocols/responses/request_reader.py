@@ -23,7 +23,7 @@ from proxy.canonical.request import (
     Service,
     State,
 )
-from proxy.canonical.tools import ToolPolicy
+from proxy.canonical.tools import CustomTool, FunctionTool, ToolPolicy
 from proxy.protocols.fields import (
     Wire,
     array,
@@ -101,6 +101,7 @@ TRUNCATIONS = frozenset({"auto", "disabled"})
 CACHE_MODES = frozenset({"implicit", "explicit"})
 CACHE_TTLS = frozenset({"30m", "12h"})
 FORMATS = frozenset({"text", "json_object", "json_schema"})
+_GROUPED = (FunctionTool, CustomTool)
 RETENTIONS = frozenset({"in_memory", "24h"})
 # Fields of nested objects.
 REASONING = frozenset({"effort", "summary", "generate_summary", "context", "mode"})
@@ -133,6 +134,7 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         flag(wire, "stream", ()) or False,
     )
     _stream_options(wire, losses)
+    _place_choice(request)
     for update, path in conversation.updates:
         _update(request, update, path, losses)
     if not wire.keys() <= KNOWN:
@@ -207,6 +209,19 @@ def _tool_policy(wire: Wire, losses: LossReport) -> ToolPolicy:
     policy = ToolPolicy(parallel=flag(wire, "parallel_tool_calls", ()), max_calls=whole(wire, "max_tool_calls", ()))
     read_tool_choice(wire.get("tool_choice"), ("tool_choice",), policy, losses)
     return policy
+
+
+def _place_choice(request: Request) -> None:
+    """A choice names a tool without its group, which the name toward other protocols begins with."""
+    policy = request.tool_policy
+    for reference in (policy.named, *(policy.allowed or ())):
+        if reference is None or reference.namespace is not None:
+            continue
+        groups = [
+            tool.namespace for tool in request.tools if isinstance(tool, _GROUPED) and tool.name == reference.name
+        ]
+        if groups and None not in groups:
+            reference.namespace = groups[0]
 
 
 def _sampling(wire: Wire) -> Sampling:

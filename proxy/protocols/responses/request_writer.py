@@ -172,6 +172,8 @@ def _write_service(body: Wire, request: Request, losses: LossReport) -> None:
     if request.origin == "messages":
         tier = TIER_OF_MESSAGES.get(tier or "")
         if request.service.speed == "fast":
-            losses.drop(Rule.SPEED, ("speed",))
+            if tier is not None:
+                losses.approx(Rule.SERVICE_TIER, ("service_tier",))
+            tier = "fast"
     if tier is not None and tier != "auto":
         body["service_tier"] = tier

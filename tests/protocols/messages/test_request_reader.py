@@ -360,7 +360,7 @@ def test_effort_of_the_last_system_message_holds() -> None:
             {"role": "system", "output_config": {"effort": "max"}},
         ],
     )
-    assert request.reasoning == ReasoningPolicy(effort="max", at=("output_config", "effort"))
+    assert request.reasoning == ReasoningPolicy(effort="max", at=("messages", 2, "output_config", "effort"))
     assert request.turns == [Turn("user", [Text("Hello")], at=("messages", 0))]
     assert losses == [Loss(Rule.OUTPUT_CONFIG, "approx", f"messages[{n}].output_config") for n in (1, 2)]
 

@@ -259,6 +259,16 @@ def test_what_the_client_relies_on_is_refused(request_fields: dict[str, list[Too
 # --- the shape of turns (mapping.md 2.4, 2.5) ---
 
 
+def test_what_a_system_message_holds_beside_text_is_the_users() -> None:
+    picture = Image(Source("base64", "iVBORw0KGgo=", "image/png"), at=("input", 1, "content", 1))
+    written, losses = messages(user("Go"), Turn("system", [Text("Look"), picture], at=("input", 1)))
+    assert [block["type"] for block in written[0]["content"]] == ["text", "image", "text"]  # type: ignore[index]
+    assert losses == [
+        Loss(Rule.CONTENT, "approx", "input[1].content[1]"),
+        Loss(Rule.MID_SYSTEM, "approx", "input[1]"),
+    ]
+
+
 def test_runs_merge_and_results_come_first() -> None:
     written, losses = messages(
         user("Q"),
@@ -606,7 +616,6 @@ def test_what_text_carries_beside_words() -> None:
     written, losses = messages(user("Q"), assistant(*parts), user("R"))
     assert written[1] == said("assistant", "A", {"type": "text", "text": "B", "citations": [own]})
     assert losses == [
-        Loss(Rule.PHASE, "approx", "messages[1]"),
         Loss(Rule.CITATIONS, "drop", "messages[1]"),
         Loss(Rule.CITATIONS, "drop", "messages[1]"),
     ]

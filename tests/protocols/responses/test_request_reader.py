@@ -459,6 +459,17 @@ def test_tool_choice(choice: object, policy: ToolPolicy) -> None:
     assert read(tool_choice=choice)[0].tool_policy == policy
 
 
+def test_a_choice_finds_its_tool_in_a_group() -> None:
+    group = {"type": "namespace", "name": "g", "tools": [{"type": "function", "name": "f"}]}
+    choice = {"type": "function", "name": "f"}
+    request, _ = read(tools=[group], tool_choice=choice)
+    assert request.tool_policy.named == ToolRef("function", "f", "g")
+    request, _ = read(tools=[group], tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [choice]})
+    assert request.tool_policy.allowed == [ToolRef("function", "f", "g")]
+    request, _ = read(tools=[group, {"type": "function", "name": "f"}], tool_choice=choice)
+    assert request.tool_policy.named == ToolRef("function", "f")
+
+
 DROPS: list[tuple[str, object, Loss]] = [
     ("client_metadata", {"a": "b"}, Loss(Rule.CLIENT_METADATA, "drop", "client_metadata")),
     ("access_programs", {"cyber": "standard"}, Loss(Rule.ACCESS_PROGRAMS, "drop", "access_programs")),

@@ -136,11 +136,11 @@ def test_settings_of_a_messages_client() -> None:
         "max_output_tokens": 16,
         "store": False,
         "safety_identifier": "79b0aa0042b3c05617c378046a6553ec2cd81e9995959a6012f9b497a18ec82b",
-        "service_tier": "default",
+        "service_tier": "fast",
     }
     assert losses == [
         Loss(Rule.MIN_OUTPUT, "approx", "max_tokens"),
-        Loss(Rule.SPEED, "drop", "speed"),
+        Loss(Rule.SERVICE_TIER, "approx", "service_tier"),
     ]
 
 
@@ -341,7 +341,9 @@ def test_what_a_user_turn_can_not_hold_is_refused(part: Part) -> None:
 
 def test_citations_are_recorded() -> None:
     cited = Text("a", [Citation("url", "https://e.test")])
-    _, losses = items_of(Turn("user", [cited], at=("c",)), Turn("assistant", [cited], at=("d",)))
+    _, losses = items_of(
+        Turn("user", [cited], at=("c",)), Turn("assistant", [cited], at=("d",)), Turn("user", [Text("b")])
+    )
     assert losses == [Loss(Rule.CITATIONS, "drop", "c"), Loss(Rule.CITATIONS, "drop", "d")]
 
 
@@ -378,6 +380,21 @@ def test_cache_marks_stand_on_input_parts() -> None:
         {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": answer},
     ]
+
+
+def test_a_last_turn_of_the_assistant_is_only_history() -> None:
+    begun = Turn("assistant", [Text("So")], at=("messages", 1))
+    assert items_of(Turn("user", [Text("Go")]), begun)[1] == [Loss(Rule.PREFILL, "approx", "messages[1]")]
+    called = Turn("assistant", [Text("So"), Call("c", "f")], at=("messages", 1))
+    assert items_of(Turn("user", [Text("Go")]), called)[1] == []
+
+
+def test_a_file_by_url_keeps_its_name() -> None:
+    assert content_of(Document(Source("url", "https://e.test/a.pdf"), title="A")) == {
+        "type": "input_file",
+        "file_url": "https://e.test/a.pdf",
+        "filename": "A",
+    }
 
 
 def test_tools() -> None:
