@@ -55,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("files", metavar="FILE", nargs="+")
     check.set_defaults(command=_check)
 
+    losses = commands.add_parser("losses", help="list all that a translation may lose, and what is done about it")
+    losses.add_argument("--json", action="store_true", help="as JSON, one object a rule")
+    losses.set_defaults(command=_losses)
+
     translate = commands.add_parser("translate", help="translate one message and show what was lost")
     kinds = translate.add_subparsers(required=True, metavar="KIND")
     for kind in ("request", "reply", "stream"):
@@ -102,6 +106,27 @@ def _check(parsed: argparse.Namespace) -> int:
             print(error)
             code = max(code, _UNUSABLE if isinstance(error, UnreadableFile) else _MISTAKES)
     return code
+
+
+def _losses(parsed: argparse.Namespace) -> int:
+    """The closed table of rules: id, levels, sections of mapping.md, meaning."""
+    from proxy.canonical.loss_rules import ABOUT
+
+    if parsed.json:
+        import json
+
+        rows = [
+            {"rule": rule, "levels": about.levels, "sections": about.sections, "meaning": about.text}
+            for rule, about in ABOUT.items()
+        ]
+        print(json.dumps(rows, indent=1))
+        return _OK
+    columns = [("rule", "levels", "sections", "meaning")]
+    columns += [(rule, ",".join(about.levels), ",".join(about.sections), about.text) for rule, about in ABOUT.items()]
+    widths = [max(len(row[column]) for row in columns) for column in range(3)]
+    # Printed at once, so that a reader who stops after a few lines stops nothing.
+    print("\n".join("  ".join([*map(str.ljust, cells, widths), meaning]) for *cells, meaning in columns))
+    return _OK
 
 
 def _translate(parsed: argparse.Namespace) -> int:

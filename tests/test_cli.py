@@ -9,6 +9,7 @@ import pytest
 
 import proxy.server
 from proxy import __version__
+from proxy.canonical.loss_rules import ABOUT
 from proxy.cli import main
 from proxy.settings import Settings
 
@@ -111,6 +112,25 @@ def test_translate_needs_a_file_it_can_read(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == "none.json: can't be read: No such file or directory\n"
 
 
+def test_losses_lists_every_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["losses"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["rule", "levels", "sections", "meaning"]
+    assert [row.split()[0] for row in rows] == list(ABOUT)
+    meaning = head.index("meaning")
+    assert [row[meaning:] for row in rows] == [about.text for about in ABOUT.values()]
+
+
+def test_losses_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["losses", "--json"]) == 0
+    assert orjson.loads(capsys.readouterr().out)[0] == {
+        "rule": "allowed-tools",
+        "levels": ["approx"],
+        "sections": ["6.1"],
+        "meaning": "Only the allowed tools are sent, since the backend knows no choice among some.",
+    }
+
+
 def test_translate_a_request_and_show_what_was_lost(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     file = tmp_path / "request.json"
     file.write_bytes(b'{"model": "gpt-5", "seed": 3, "messages": [{"role": "user", "content": "Hi"}]}')
@@ -118,7 +138,7 @@ def test_translate_a_request_and_show_what_was_lost(tmp_path: Path, capfdbinary:
     printed = capfdbinary.readouterr()
     request = orjson.loads(printed.out)
     assert (request["model"], request["messages"][0]["role"]) == ("claude-x", "user")
-    assert b"loss: seed;drop seed\n" in printed.err
+    assert b"loss: seed;drop seed: The backend's protocol has no seed.\n" in printed.err
 
 
 def test_translate_shows_the_error_of_a_refusal(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -32,8 +32,8 @@ class ReplyContext:
     (Unix seconds of the first byte from the backend) come from the server, since writers read no clock.
     `echo` is the part of the request that a Responses reply repeats. `estimated_prompt` is the proxy's own count of
     the prompt in tokens, for a `message_start` that leaves before the backend has told. `sequence` is the number of
-    the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the backend was asked to
-    fill its cache and to answer nothing.
+    the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the backend was asked
+    to fill its cache and to answer nothing.
     """
 
     request_id: str

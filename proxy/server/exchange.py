@@ -218,11 +218,19 @@ class Exchange:
             headers.append(("dragoman-upstream-model", header_text(self.model)))
         if self.upstream_id is not None:
             headers.append(("dragoman-upstream-request-id", self.upstream_id))
-        if self.loss_policy.shown and (losses := self.losses):
-            headers.append(("dragoman-loss", loss_header(losses)))
+        policy = self.loss_policy
+        if policy.shown and (told := [loss for loss in self.losses if policy.shows(loss)]):
+            headers.append(("dragoman-loss", loss_header(told)))
         headers += self._backend_headers
         headers += self._extra
         return CIMultiDict(headers)
+
+    def log_losses(self) -> None:
+        """Tell the operator what is lost for the first time with this model."""
+        served = self.served
+        if served is not None and (losses := self.losses):
+            model = _logged(self.model) or ""
+            self.gateway.loss_log.note(losses, self.client, served.backend.protocol, model)
 
     def record(self) -> dict[str, object]:
         """The access record (operations.md 5): no text of the conversation, no key."""

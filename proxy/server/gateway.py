@@ -13,6 +13,7 @@ from proxy.server.kept import Kept
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
+from proxy.telemetry.losses import LossLog
 from proxy.telemetry.scrubber import Scrubber
 from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
@@ -44,6 +45,7 @@ class Gateway:
         """Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
         self.settings = settings
         self.access = access
+        self.loss_log = LossLog()
         self.scrub = Scrubber(secrets_of(settings))
         self.served = {
             name: Served(Backend(upstream), limits_of(upstream.timeouts))

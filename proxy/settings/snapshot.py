@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import SecretBytes, SecretStr
 
-from proxy.canonical.loss import Rule
+from proxy.canonical.loss import Loss, Rule
 
 ProtocolName = Literal["chat", "responses", "messages"]
 
@@ -78,12 +78,18 @@ class Drain:
 class LossPolicy:
     """What a model entry says of losses (mapping.md 0.2).
 
-    `shown`: name them in the reply's header. `strict`: refuse every drop. `refused`: refuse these rules.
+    `shown`: name them in the reply's header, except those of `ignored`. `strict`: refuse every drop. `refused`: refuse
+    these rules.
     """
 
     shown: bool = True
     strict: bool = False
     refused: frozenset[Rule] = frozenset()
+    ignored: frozenset[Rule] = frozenset()
+
+    def shows(self, loss: Loss) -> bool:
+        """Whether a loss may be named. A refusal is never hidden: it is why there is no answer."""
+        return loss.level == "refuse" or loss.rule not in self.ignored
 
 
 @dataclass(frozen=True, slots=True)

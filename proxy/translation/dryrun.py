@@ -5,6 +5,7 @@ from typing import Literal
 
 from proxy.canonical.errors import Rejected
 from proxy.canonical.loss import Loss, LossReport
+from proxy.canonical.loss_rules import ABOUT
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
@@ -18,7 +19,7 @@ REQUEST_ID = "req_dry_run"
 
 @dataclass(slots=True)
 class DryRun:
-    """`output`: what would be sent; `losses`: `rule;level path` lines; `refused`: the output is an error."""
+    """`output`: what would be sent; `losses`: `rule;level path: meaning` lines; `refused`: the output is an error."""
 
     output: bytes
     losses: list[str]
@@ -74,4 +75,4 @@ def _refusal(client: ClientProtocol, rejected: Rejected, losses: list[Loss]) -> 
 
 
 def _lines(losses: list[Loss]) -> list[str]:
-    return [f"{loss.rule};{loss.level} {loss.path}" for loss in losses]
+    return [f"{loss.rule};{loss.level} {loss.path}: {ABOUT[loss.rule].text}" for loss in losses]

@@ -1,12 +1,15 @@
 """One answer of a model, through all pairs of protocols, read by the vendors' own SDKs."""
 
+import asyncio
 import json
+import logging
 import re
 
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
+from proxy.canonical.loss import Rule
 from proxy.settings import LossPolicy, ProtocolName
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, Proxy, before, says_hello
 
@@ -137,7 +140,10 @@ async def test_a_messages_client_finds_the_id_where_its_sdk_looks() -> None:
     [
         (LossPolicy(), {}, 200, "seed;drop"),
         (LossPolicy(shown=False), {}, 200, None),
+        (LossPolicy(ignored=frozenset({Rule.SEED})), {}, 200, None),
+        (LossPolicy(ignored=frozenset({Rule.STORE})), {}, 200, "seed;drop"),
         (LossPolicy(strict=True), {}, 400, "seed;refuse"),
+        (LossPolicy(strict=True, ignored=frozenset({Rule.SEED})), {}, 400, "seed;refuse"),
         (LossPolicy(), {"dragoman-strict": "1"}, 400, "seed;refuse"),
     ],
 )
@@ -152,6 +158,20 @@ async def test_losses_are_shown_hidden_or_refused_as_the_strictest_says(
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
+async def test_an_ignored_loss_is_recorded_and_logged_once_a_model(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dragoman.loss")
+    ignored = LossPolicy(ignored=frozenset({Rule.SEED}))
+    async with before("messages", says_hello("messages", streamed=False), models=[("*", "m", ignored)]) as (proxy, _):
+        for _ in range(2):
+            await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "seed": 1})
+        async with asyncio.timeout(5):
+            await proxy.access.written.wait()
+    assert [record["losses"] for record in proxy.access.records] == [["seed"], ["seed"]]
+    assert [record.getMessage() for record in caplog.records] == [
+        "Loss seed;drop from chat to messages, model m: The backend's protocol has no seed."
+    ]
+
+
 async def test_an_estimate_says_that_it_is_one(stream: bool, streams: bool, told: bool) -> None:
     """What the backend tells at the end of a stream is too late for the head of the reply, and right at its end."""
     usage = json.dumps(REPLIES["chat"]["usage"]).encode()

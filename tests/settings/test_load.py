@@ -105,6 +105,16 @@ def test_off_is_a_word_and_no_boolean(tmp_path: Path) -> None:
     ]
 
 
+def test_losses_to_refuse_and_losses_not_to_show(tmp_path: Path) -> None:
+    losses = "loss: {mode: strict, refuse: [top-k], ignore: [store, prompt-cache-key]}"
+    settings = read(tmp_path, MINIMAL + f"models: [{{match: a, upstream: claude, {losses}}}]")
+    assert settings.models[0].loss == LossPolicy(
+        strict=True,
+        refused=frozenset({Rule.TOP_K}),
+        ignored=frozenset({Rule.STORE, Rule.PROMPT_CACHE_KEY}),
+    )
+
+
 def test_values_from_the_environment_and_from_files(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("sk-from-a-file\n")
     settings = read(

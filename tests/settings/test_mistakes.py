@@ -118,6 +118,26 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
             ":2: models[0].loss: 'top-kk' is not a rule, did you mean 'top-k'?",
         ),
         (
+            GOOD + "models: [{match: b, upstream: a, loss: {ignored: [top-k]}}]",
+            ":2: models[0].loss: 'ignored' is not a key here, did you mean 'ignore'?",
+        ),
+        (
+            GOOD + "models: [{match: b, upstream: a, loss: {mode: reprot}}]",
+            ":2: models[0].loss: mode must be off, report or strict, did you mean 'report'?",
+        ),
+        (
+            GOOD + "models: [{match: b, upstream: a, loss: {refuse: [seed], ignore: [seed]}}]",
+            ":2: models[0].loss: 'seed' can't be both refused and ignored",
+        ),
+        (
+            GOOD + "models: [{match: b, upstream: a, loss: {ignore: seed}}]",
+            ":2: models[0].loss: ignore must be a list of rules",
+        ),
+        (
+            GOOD + "models: [{match: b, upstream: a, loss: quiet}]",
+            ":2: models[0].loss: must be off, report, strict, a list of",
+        ),
+        (
             GOOD + "state: {carrier_keys: ['too short']}",
             ":2: state.carrier_keys[0]: must be 32 bytes in hex or base64",
         ),

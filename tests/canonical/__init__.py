@@ -1,0 +1,1 @@
+"""Tests of what the operator is told."""
