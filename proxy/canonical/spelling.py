@@ -20,6 +20,11 @@ class ToolName(NamedTuple):
     tool: str | None = None  # kind of a typed tool
 
 
+def joined(name: str, namespace: str | None) -> str:
+    """A namespaced tool's name for protocols without namespaces."""
+    return f"{namespace}__{name}" if namespace else name
+
+
 def _same(call_id: str) -> str:
     return call_id
 
@@ -30,6 +35,7 @@ class Spelling:
     is, since a tool that the model made up must reach the client unchanged. `ids` restores shortened call
     ids; `encode` re-spells an id of the backend that the client's protocol would refuse.
     `wraps_custom`: functions stand for free-text tools, so the arguments of calls of kind `custom` are still JSON.
+    `declared` are the backend's names of the tools; `one_call`: the backend can't be told to make one call only.
     `mint` makes an id from (response id, index of the call) where the backend gave none.
     """
 
@@ -39,6 +45,8 @@ class Spelling:
     mint: Callable[[str, int], str] = lambda response_id, index: f"call_{response_id}_{index}"
     seen: set[str] = field(default_factory=set)
     wraps_custom: bool = False
+    declared: frozenset[str] = frozenset()
+    one_call: bool = False
 
     def tool(self, name: str) -> ToolName:
         """What the client calls the tool that the backend calls `name`."""
@@ -51,6 +59,10 @@ class Spelling:
             call_id = self.mint(response_id, index)
         else:
             call_id = self.ids.get(backend_id) or self.encode(backend_id)
+        return self.unique(call_id)
+
+    def unique(self, call_id: str) -> str:
+        """The id, with a suffix if this reply has it already."""
         unique = call_id
         repeat = 2
         while unique in self.seen:

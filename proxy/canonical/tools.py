@@ -15,7 +15,8 @@ class FunctionTool:
 
     `schema` None: the client gave none. `strict` None: not said (which means false in Chat and
     Messages); `"try"`: the Responses default, strict when the schema allows it. `stands_for_custom`: the client's
-    tool is a free-text one that the backend lacks.
+    tool is a free-text one that the backend lacks. `stands_for`: it is a typed one of this kind; `namespace` is then
+    the toolset that it is a member of.
     """
 
     name: str
@@ -25,6 +26,7 @@ class FunctionTool:
     namespace: str | None = None
     deferred: bool = False
     stands_for_custom: bool = False
+    stands_for: str | None = None
     cache: CacheMark | None = None
     extra: Extra | None = None
     at: Path = ()
@@ -53,12 +55,20 @@ class CustomTool:
 
 @dataclass(slots=True)
 class TypedTool:
-    """A tool whose schema the vendor's model knows and the client runs (shell, text editor, computer …)."""
+    """A tool whose schema the vendor's model knows and the client runs (shell, text editor, computer …).
+
+    `native` is the declaration verbatim; the other fields are those of it that any tool may have. `description` is
+    only what a declaration adds to what the model knows.
+    """
 
     kind: str
     native: Extra
     name: str
     at: Path = ()
+    description: str | None = None
+    strict: bool | None = None
+    deferred: bool = False
+    cache: CacheMark | None = None
 
 
 @dataclass(slots=True)
@@ -79,7 +89,9 @@ Tool = FunctionTool | CustomTool | TypedTool | HostedTool
 
 @dataclass(slots=True)
 class ToolRef:
-    """A tool as a tool choice names it. `kind` is `function`, `custom` or the wire type of another tool."""
+    """A tool as a tool choice names it. `kind` is `function`, `custom`, `typed` (once it is a function that stands for
+    one) or the wire type of another tool.
+    """
 
     kind: str
     name: str
@@ -88,11 +100,15 @@ class ToolRef:
 
 @dataclass(slots=True)
 class ToolPolicy:
-    """`mode` None: not said. `named` only with mode `named`; `allowed` restricts the tools of any mode."""
+    """`mode` None: not said. `named` only with mode `named`; `allowed` restricts the tools of any mode.
+
+    `only_first`: calls after the first are cut from the reply, since the backend can't be told to make one only.
+    """
 
     mode: Literal["auto", "none", "any", "named"] | None = None
     named: ToolRef | None = None
     allowed: list[ToolRef] | None = None
     parallel: bool | None = None
+    only_first: bool = False
     max_calls: int | None = None  # hosted calls in one answer
     at: Path = field(default=("tool_choice",))

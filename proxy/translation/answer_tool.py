@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from proxy.canonical.events import Cite, Close, Delta, End, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
 from proxy.canonical.parts import Call, Text
 from proxy.canonical.request import Request
+from proxy.canonical.spelling import joined
 from proxy.canonical.stop import Stop
 from proxy.canonical.tools import FunctionTool, HostedTool, Schema
-from proxy.translation.tool_names import joined
 
 NAME = "respond"
 DESCRIPTION = "Give the answer to the user. Its input is the whole answer."

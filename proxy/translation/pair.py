@@ -18,6 +18,7 @@ from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
 from proxy.translation import prepare as preparing
+from proxy.translation.call_edits import edit_reply
 from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import unwrap_reply
@@ -248,6 +249,8 @@ class Prepared:
             reply = read(exact, way.spelling, way.dialect, way.losses, exact=True)
         except RecursionError:
             raise Rejected(undecodable("gave an answer that is nested too deeply")) from None
+        for edit in way.edits():
+            edit_reply(reply, edit)
         if way.spelling.wraps_custom:
             unwrap_reply(reply)
         if self.context.prewarmed:

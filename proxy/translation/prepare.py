@@ -26,7 +26,7 @@ from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
-from proxy.translation.tools import fit_tools
+from proxy.translation.tools import fit_tools, loaded_names
 
 # Anthropic's SDKs refuse to wait for a whole answer above this many tokens, because of a 10-minute bound
 # (messages.md 17.1); toward such a backend the answer is streamed and put together here.
@@ -94,12 +94,13 @@ def prepare(
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
     move_assistant_images(request, losses)
+    loaded = loaded_names(request)
     if target.protocol != "messages":
         flatten(request, losses)
     backend_ids = ids.BackendIds(target)
     arrange(request, backend_ids, losses)
     forced = request.tool_policy.mode in ("any", "named")
-    fit_tools(request, target, losses)
+    fit_tools(request, target, loaded, losses)
     emulation.must_call = forced and request.tool_policy.mode == "auto"
     emulation.pauses = target.protocol == "messages" and any(isinstance(tool, HostedTool) for tool in request.tools)
     fit_format(request, target, emulation, losses)
@@ -113,6 +114,8 @@ def prepare(
         ids.for_client(client),
         ids.mint,
         wraps_custom=any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
+        declared=frozenset(tool.name for tool in request.tools if not isinstance(tool, HostedTool)),
+        one_call=request.tool_policy.only_first,
     )
 
 

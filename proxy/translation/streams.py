@@ -17,6 +17,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
+from proxy.translation.call_edits import CallEdit, CallEditing, OnlyFirst, SplitParallel
 from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.custom_tools import CustomCalls
@@ -26,6 +27,7 @@ from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
+from proxy.translation.typed_tools import TypedCalls
 
 DONE = b"[DONE]"
 
@@ -65,6 +67,18 @@ class WayBack:
     scope: Scope = NO_SCOPE
     emulation: Emulation = field(default_factory=Emulation)
 
+    def edits(self) -> list[CallEdit]:
+        """What is done with calls before anyone else sees them; new ones for each reply."""
+        spelling = self.spelling
+        edits: list[CallEdit] = []
+        if spelling.declared and self.backend != "messages":
+            edits.append(SplitParallel(spelling))
+        if spelling.one_call:
+            edits.append(OnlyFirst())
+        if any(name.kind == "typed" for name in spelling.names.values()):
+            edits.append(TypedCalls(self.client))
+        return edits
+
     def carrying(self) -> Carrying:
         """The stage that puts the backend's own reasoning into envelopes."""
         return Carrying(self.client, self.scope, self.model, hides=self.context.show_reasoning is False)
@@ -77,6 +91,7 @@ class _Reading:
         "_carrying",
         "_client",
         "_custom_calls",
+        "_editing",
         "_halves",
         "_losses",
         "_reader",
@@ -105,6 +120,7 @@ class _Reading:
         reader = BACKENDS[way.backend].stream_reader
         self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
         self._halves: Halves | None = None
+        self._editing = [CallEditing(edit) for edit in way.edits()]
         self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
         self._stages = way.emulation.stages()
         self._carrying = way.carrying()
@@ -164,7 +180,11 @@ class _Reading:
             return []
         if self._halves is not None:
             self.batch[:] = self._halves.pass_on(self.batch)
-        events = self.batch[:] if self._custom_calls is None else self._custom_calls.pass_on(self.batch)
+        events = self.batch[:]
+        for editing in self._editing:
+            events = editing.pass_on(events)
+        if self._custom_calls is not None:
+            events = self._custom_calls.pass_on(events)
         for stage in self._stages:
             events = stage.pass_on(events)
         events = self._carrying.pass_on(events)

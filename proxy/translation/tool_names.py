@@ -9,17 +9,12 @@ import re
 
 from proxy.canonical.parts import Call, CallKind
 from proxy.canonical.request import Request
-from proxy.canonical.spelling import ToolName
-from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, ToolRef, TypedTool
+from proxy.canonical.spelling import ToolName, joined
+from proxy.canonical.tools import CustomTool, FunctionTool, ToolRef
 
 LIMIT = 64  # the only length that all servers of all three protocols accept
 _HASH = 10
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-
-
-def joined(name: str, namespace: str | None) -> str:
-    """A namespaced tool's name for protocols without namespaces."""
-    return f"{namespace}__{name}" if namespace else name
 
 
 def spell(name: str, salt: int = 0) -> str:
@@ -33,39 +28,40 @@ def spell(name: str, salt: int = 0) -> str:
 
 
 class ToolNames:
-    """The names of one request: the client's (name, namespace) to the backend's and back."""
+    """The names of one request: the client's (name, namespace) to the backend's and back.
+
+    A client may have a typed tool and another one of the same name, which are two tools.
+    """
 
     __slots__ = ("_spelled", "_taken", "original")
 
     def __init__(self) -> None:
-        self._spelled: dict[str, str] = {}
+        self._spelled: dict[tuple[str, bool], str] = {}
         self._taken: set[str] = set()
         self.original: dict[str, ToolName] = {}
 
-    def declare(self, tool: FunctionTool | CustomTool | TypedTool) -> str:
+    def declare(self, tool: FunctionTool | CustomTool) -> str:
         """The backend's name of a declared tool."""
-        if isinstance(tool, TypedTool):
-            known = ToolName(tool.name, None, "typed", tool.kind)
-        else:
-            kind: CallKind = "custom" if isinstance(tool, CustomTool) or tool.stands_for_custom else "function"
-            known = ToolName(tool.name, tool.namespace, kind)
-        whole = joined(known.name, known.namespace)
-        spelled = self._choose(whole)
+        kind: CallKind = "custom" if isinstance(tool, CustomTool) or tool.stands_for_custom else "function"
+        known = ToolName(tool.name, tool.namespace, kind)
+        if isinstance(tool, FunctionTool) and tool.stands_for is not None:
+            known = ToolName(tool.name, tool.namespace, "typed", tool.stands_for)
+        spelled = self._choose(joined(known.name, known.namespace), typed=known.kind == "typed")
         self.original.setdefault(spelled, known)
         return spelled
 
-    def mention(self, name: str, namespace: str | None) -> str:
+    def mention(self, name: str, namespace: str | None, *, typed: bool = False) -> str:
         """The backend's name of a tool that the history or a tool choice mentions, declared or not."""
         whole = joined(name, namespace)
-        spelled = self._spelled.get(whole)
+        spelled = self._spelled.get((whole, typed)) or self._spelled.get((whole, not typed))
         if spelled is None:
-            spelled = self._choose(whole)
+            spelled = self._choose(whole, typed=typed)
             if spelled != name:
                 self.original.setdefault(spelled, ToolName(name, namespace))
         return spelled
 
-    def _choose(self, whole: str) -> str:
-        known = self._spelled.get(whole)
+    def _choose(self, whole: str, *, typed: bool) -> str:
+        known = self._spelled.get((whole, typed))
         if known is not None:
             return known
         salt = 0
@@ -74,7 +70,7 @@ class ToolNames:
             salt += 1
             spelled = spell(whole, salt)
         self._taken.add(spelled)
-        self._spelled[whole] = spelled
+        self._spelled[whole, typed] = spelled
         return spelled
 
 
@@ -82,10 +78,8 @@ def respell(request: Request) -> dict[str, ToolName]:
     """Rewrite every tool name of the request for the backend; gives the way back, changed names only."""
     names = ToolNames()
     for tool in request.tools:
-        if isinstance(tool, HostedTool):
-            continue
-        tool.name = names.declare(tool)
-        if not isinstance(tool, TypedTool):
+        if isinstance(tool, FunctionTool | CustomTool):
+            tool.name = names.declare(tool)
             tool.namespace = None
     policy = request.tool_policy
     if policy.named is not None:
@@ -95,8 +89,9 @@ def respell(request: Request) -> dict[str, ToolName]:
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is Call:
-                part.name = names.mention(part.name, part.namespace)
+                part.name = names.mention(part.name, part.namespace, typed=part.kind == "typed")
                 part.namespace = None
+                part.kind = "function" if part.kind == "typed" else part.kind
     return {
         spelled: known
         for spelled, known in names.original.items()
@@ -105,6 +100,8 @@ def respell(request: Request) -> dict[str, ToolName]:
 
 
 def _mention(names: ToolNames, ref: ToolRef) -> ToolRef:
+    if ref.kind == "typed":
+        return ToolRef("function", names.mention(ref.name, ref.namespace, typed=True))
     if ref.kind not in ("function", "custom"):
         return ref
     return ToolRef(ref.kind, names.mention(ref.name, ref.namespace))

@@ -3,49 +3,53 @@
 Kinds that the backend lacks are left out or refused by rule; nothing is sent in a form that only looks like a tool.
 """
 
+from collections.abc import Container, Iterable
 from typing import assert_never
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.loss import LossReport, Path, Rule, format_path
 from proxy.canonical.parts import Call, Opaque, Result, Text, Turn
 from proxy.canonical.request import Request
+from proxy.canonical.spelling import joined
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
-from proxy.translation import custom_tools, schemas
+from proxy.translation import custom_tools, schemas, typed_tools
 
 # Coding agents declare these on every call and work without them (mapping.md 5.4).
 DROPPED_HOSTED = frozenset({"web_search", "image_generation", "tool_search"})
 
 
-def fit_tools(request: Request, target: Target, losses: LossReport) -> None:
-    """Leave only what the target takes in `tools` and `tool_policy`, in place."""
+def fit_tools(request: Request, target: Target, loaded: Container[str], losses: LossReport) -> None:
+    """Leave only what the target takes in `tools` and `tool_policy`, in place. `loaded`: see `loaded_names`."""
+    typed_tools.wrap_history(request)
     if request.tools:
-        loaded = _loaded_names(request)
         request.tools = [
-            fitted for tool in request.tools if (fitted := _fit_tool(tool, request, target, loaded, losses)) is not None
+            fitted for tool in request.tools for fitted in _fit_tool(tool, request, target, loaded, losses)
         ]
     if not custom_tools.are_native(target):
         custom_tools.wrap_history(request)
     fit_policy(request, target, losses)
 
 
-def _fit_tool(tool: Tool, request: Request, target: Target, loaded: frozenset[str], losses: LossReport) -> Tool | None:
-    """The tool as it goes to the backend, its schema and strictness set for it; None when it is left out."""
+def _fit_tool(
+    tool: Tool, request: Request, target: Target, loaded: Container[str], losses: LossReport
+) -> Iterable[FunctionTool | CustomTool]:
+    """The tools that stand for a tool at the backend, schemas and strictness set for it; none when it is left out."""
     match tool:
         case FunctionTool():
             if tool.deferred and not _undeferred(tool, loaded, losses):
-                return None
+                return
             _fit_function(tool, target, losses)
-            return tool
+            yield tool
         case CustomTool():
             if tool.deferred and not _undeferred(tool, loaded, losses):
-                return None
-            return tool if custom_tools.are_native(target) else custom_tools.as_function(tool, losses)
+                return
+            yield tool if custom_tools.are_native(target) else custom_tools.as_function(tool, losses)
         case TypedTool():
-            losses.refuse(Rule.TYPED_TOOL, tool.at, "vendor-defined tools are not translated yet.")
+            for function in typed_tools.as_functions(tool, losses):
+                yield from _fit_tool(function, request, target, loaded, losses)
         case HostedTool():
             _leave_out(tool, request, target, losses)
-            return None
         case _:
             assert_never(tool)
 
@@ -67,16 +71,29 @@ def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> Non
         tool.strict = True if schemas.is_strict(tool.schema, vendor) else None
 
 
-def _undeferred(tool: FunctionTool | CustomTool, loaded: frozenset[str], losses: LossReport) -> bool:
+def _undeferred(tool: FunctionTool | CustomTool, loaded: Container[str], losses: LossReport) -> bool:
     """Whether the client's own search has found a deferred tool, which makes it an ordinary one (mapping.md 5.1)."""
     losses.approx(Rule.DEFER_LOADING, (*tool.at, "defer_loading"))
     tool.deferred = False
-    return tool.name in loaded
+    return joined(tool.name, tool.namespace) in loaded
 
 
-def _loaded_names(request: Request) -> frozenset[str]:
-    """Names of tools that the history has brought in by reference."""
-    names: set[str] = set()
+class _Everything:
+    """Contains whatever is asked for."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def loaded_names(request: Request) -> Container[str]:
+    """Names of deferred tools that are sent all the same: those that the history has brought in by reference, and those
+    that a tool choice names. All of them, where the vendor's own search was to find them: nothing else could. To be
+    asked while the history still has its references.
+    """
+    if any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in request.tools):
+        return _Everything()
+    policy = request.tool_policy
+    names = {joined(ref.name, ref.namespace) for ref in (*(policy.allowed or ()), policy.named) if ref is not None}
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is Result:
@@ -85,7 +102,7 @@ def _loaded_names(request: Request) -> frozenset[str]:
                         name = inner.native.get("tool_name")
                         if isinstance(name, str):
                             names.add(name)
-    return frozenset(names)
+    return names
 
 
 def _leave_out(tool: HostedTool, request: Request, target: Target, losses: LossReport) -> None:
@@ -124,12 +141,15 @@ def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
         # A choice without tools is an error at both vendors, and means nothing.
         request.tool_policy = ToolPolicy()
         return
-    _check_named(request, policy, losses)
-    if policy.allowed is not None and target.protocol == "messages":
-        _apply_subset(request, policy, losses)
+    if policy.named is not None:
+        _check_named(request, policy, policy.named, losses)
+    if policy.allowed is not None:
+        _fit_subset(request, policy, policy.allowed, target, losses)
+        if not request.tools:
+            return
     if policy.parallel is False and target.dialect.no_parallel_flag:
-        losses.drop(Rule.PARALLEL_TOOL_CALLS, _parallel_at(request))
-        policy.parallel = None
+        losses.approx(Rule.PARALLEL_ENFORCED, _parallel_path(request))
+        policy.parallel, policy.only_first = None, True
     if policy.mode == "none" and target.dialect.no_tool_choice_none and _has_calls(request):
         # Without a call in the history the tools are left out instead, which is the same (mapping.md 6.1).
         losses.approx(Rule.TOOL_CHOICE, policy.at)
@@ -137,8 +157,7 @@ def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
         _fit_forced(request, policy, target, losses)
 
 
-def _parallel_at(request: Request) -> Path:
-    """Where the client said that one call at a time is enough."""
+def _parallel_path(request: Request) -> Path:
     return ("tool_choice", "disable_parallel_tool_use") if request.origin == "messages" else ("parallel_tool_calls",)
 
 
@@ -146,36 +165,43 @@ def _has_calls(request: Request) -> bool:
     return any(type(part) is Call for turn in request.turns for part in turn.parts)
 
 
-def _check_named(request: Request, policy: ToolPolicy, losses: LossReport) -> None:
-    named = policy.named
-    if named is None:
-        return
-    if named.kind not in ("function", "custom"):
+def _check_named(request: Request, policy: ToolPolicy, named: ToolRef, losses: LossReport) -> None:
+    """Raises `Rejected` when the chosen tool can't be chosen or is not there."""
+    if named.kind not in ("function", "custom", "typed"):
         losses.refuse(Rule.TOOL_CHOICE, policy.at, f"the backend can't be made to use '{named.name}'.")
-    if not any(not isinstance(tool, HostedTool) and _is(tool, named) for tool in request.tools):
-        at = format_path(policy.at)
-        raise Rejected(
-            Error(
-                ErrorClass.INVALID,
-                f"{at}: the tool '{named.name}' is not among the tools.",
-                param=at,
-                reason=Reason.MALFORMED,
-            )
+    if any(_means(named, tool) for tool in request.tools):
+        return
+    at = format_path(policy.at)
+    raise Rejected(
+        Error(
+            ErrorClass.INVALID,
+            f"{at}: the tool '{named.name}' is not among the tools.",
+            param=at,
+            reason=Reason.MALFORMED,
         )
+    )
 
 
-def _is(tool: FunctionTool | CustomTool | TypedTool, ref: ToolRef) -> bool:
-    return tool.name == ref.name
+def _means(ref: ToolRef, tool: Tool) -> bool:
+    if not isinstance(tool, FunctionTool | CustomTool) or tool.name != ref.name:
+        return False
+    typed = isinstance(tool, FunctionTool) and tool.stands_for is not None
+    return tool.namespace == ref.namespace and typed == (ref.kind == "typed")
 
 
-def _apply_subset(request: Request, policy: ToolPolicy, losses: LossReport) -> None:
-    """Messages has no subset: only the allowed tools are declared."""
-    losses.approx(Rule.ALLOWED_TOOLS, policy.at)
-    allowed = {ref.name for ref in policy.allowed or ()}
-    request.tools = [tool for tool in request.tools if tool.name in allowed]
-    policy.allowed = None
-    if not request.tools:
-        request.tool_policy = ToolPolicy()
+def _fit_subset(request: Request, policy: ToolPolicy, refs: list[ToolRef], target: Target, losses: LossReport) -> None:
+    """Only what is there can be allowed. Messages has no subset: there only the allowed tools are declared."""
+    allowed = [ref for ref in refs if any(_means(ref, tool) for tool in request.tools)]
+    if len(allowed) < len(refs) or target.protocol == "messages":
+        losses.approx(Rule.ALLOWED_TOOLS, policy.at)
+    policy.allowed = allowed
+    if not allowed:
+        if policy.mode == "any":
+            losses.refuse(Rule.TOOL_CHOICE, policy.at, "the backend has none of the tools that are allowed.")
+        request.tools, request.tool_policy = [], ToolPolicy()
+    elif target.protocol == "messages":
+        request.tools = [tool for tool in request.tools if any(_means(ref, tool) for ref in allowed)]
+        policy.allowed = None
 
 
 def _fit_forced(request: Request, policy: ToolPolicy, target: Target, losses: LossReport) -> None:
@@ -185,13 +211,16 @@ def _fit_forced(request: Request, policy: ToolPolicy, target: Target, losses: Lo
         return
     losses.approx(Rule.FORCED_CHOICE, policy.at)
     if chosen is not None:
-        request.tools = [tool for tool in request.tools if tool.name == chosen.name]
+        request.tools = [tool for tool in request.tools if _means(chosen, tool)]
     policy.named = None
     if target.profile.forced:
         policy.mode = "any"
         return
     policy.mode = "auto"
-    _ask_in_words(request, f"Call the tool `{chosen.name}` now." if chosen else "Answer by calling one of the tools.")
+    sentence = "Answer by calling one of the tools."
+    if chosen is not None:
+        sentence = f"Call the tool `{joined(chosen.name, chosen.namespace)}` now."
+    _ask_in_words(request, sentence)
 
 
 def _ask_in_words(request: Request, sentence: str) -> None:

@@ -135,6 +135,14 @@ BEYOND_THE_TYPES: dict[Protocol, dict[str, list[Json]]] = {
     },
 }
 
+DISABLED = ("FileUpload", "ReadConsole", "ReadNetwork", "JavascriptExec")
+_BOTH = (
+    "Screenshot Zoom LeftClick RightClick MiddleClick DoubleClick TripleClick LeftClickDrag LeftMouseDown LeftMouseUp"
+)
+_BOTH += " MouseMove Scroll Type Key HoldKey Wait"
+_BROWSER = " Navigate Hover ScrollTo ReadPage Find GetPageText FormInput NewTab ListTabs SwitchTab CloseTab"
+MEMBERS = {"Computer": f"{_BOTH} CursorPosition".split(), "Browser": (_BOTH + _BROWSER).split()}
+
 # Values that say what an absent field says.
 DEFAULTS: dict[str, list[Json]] = {
     "stream": [False],
@@ -160,6 +168,12 @@ DEFAULTS: dict[str, list[Json]] = {
     "Tool.type": ["custom"],
     "is_error": [False],
     "enabled": [False],
+    "enable_zoom": [False],
+    "environment": [{"type": "local"}],
+    # Members of toolsets are there unless they are disabled; four are not there unless they are enabled.
+    **{f"{family}{member}Config.enabled": [True, False] for family, members in MEMBERS.items() for member in members},
+    **{f"Browser{member}Config.enabled": [False] for member in DISABLED},
+    **{f"Browser{member}Config.defer_loading": [True, False] for member in DISABLED},
     "clear_at": ["never"],
     "context": ["auto"],
     "mode": ["standard"],
@@ -179,6 +193,9 @@ MEANINGLESS: dict[str, str] = {
     **dict.fromkeys(
         (
             "AdditionalTools.id",
+            "ApplyPatchCall.id",
+            "ApplyPatchCallOutput.id",
+            "ComputerCallOutput.id",
             "EasyInputMessage.id",
             "FunctionCallOutput.id",
             "ResponseConfigurationUpdateItemParam.id",
@@ -186,6 +203,8 @@ MEANINGLESS: dict[str, str] = {
             "ResponseCustomToolCallOutput.id",
             "ResponseFunctionToolCall.id",
             "ResponseOutputMessage.id",
+            "ShellCall.id",
+            "ShellCallOutput.id",
         ),
         "ids of items are never sent to another backend (mapping.md 3.4)",
     ),
@@ -194,6 +213,7 @@ MEANINGLESS: dict[str, str] = {
     "FunctionCallOutput.namespace": "the call that it answers has the namespace",
     "ToolResultBlock.toolset_name": "the call that it answers has the toolset",
     "ChatCompletionAssistantMessage.annotations": "no field of requests: clients send whole answers back",
+    "ShellCallOutput.max_output_length": "the call that it answers has the length",
     "include_obfuscation": "the proxy does not pad (11.1)",
     "eager_input_streaming": "how fast arguments come, not what they are (5.1)",
     "betas": "forwarded to Messages only, features are mapped one by one (11.1)",

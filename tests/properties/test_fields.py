@@ -36,7 +36,7 @@ UNKNOWN = "not_in_any_sheet"
 OPEN = {"InputSchemaTyped"}  # a JSON schema may hold anything
 
 # Tools that only a vendor knows are lost as a whole.
-OF_THE_VENDOR = (Rule.TYPED_TOOL, Rule.HOSTED_TOOL)
+OF_THE_VENDOR = (Rule.HOSTED_TOOL,)
 
 
 @dataclass(frozen=True)

@@ -235,10 +235,10 @@ def _call(block: Wire, path: Path, reader: BlockReader) -> Call:
     if len(block) > 4 or block.get("input") is None:
         toolset = text(block, "toolset_name", path)
         _note_caller(block, path, reader)
-        call.extra = _kept(block, ("caller", "toolset_name"))
+        call.extra = _kept(block, ("caller",))
         call.cache = read_mark(block, path, reader.losses)
         if toolset is not None:
-            call.kind, call.tool = "typed", toolset
+            call.kind, call.tool, call.namespace = "typed", toolset, toolset
         _report(block, _CALL_FIELDS, path, reader)
     if call.kind == "function" and (tool := reader.typed.get(call.name)) is not None:
         call.kind, call.tool = "typed", tool

@@ -103,7 +103,7 @@ def _call(reply: ReplyBlocks, block: Wire) -> Call:
     tool = reply.spelling.tool(text_of(block, "name"))
     call_id = reply.spelling.call_id(text_of(block, "id"), reply.response_id, reply.calls)
     reply.calls += 1
-    extra = {name: block[name] for name in ("caller", "toolset_name") if block.get(name) is not None}
+    extra = {"caller": block["caller"]} if block.get("caller") is not None else None
     return Call(
         call_id,
         tool.name,
@@ -111,7 +111,7 @@ def _call(reply: ReplyBlocks, block: Wire) -> Call:
         kind=tool.kind,
         namespace=tool.namespace,
         tool=tool.tool,
-        extra=extra or None,
+        extra=extra,
     )
 
 

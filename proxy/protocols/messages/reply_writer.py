@@ -117,8 +117,10 @@ def text_block(part: Text) -> Wire:
 def call_block(part: Call) -> Wire:
     """A `tool_use` block as a stream starts it, with the arguments still to come."""
     block: Wire = {"type": "tool_use", "id": part.id, "name": part.name, "input": {}}
-    if part.extra is not None:
-        block |= {name: part.extra[name] for name in ("caller", "toolset_name") if name in part.extra}
+    if part.kind == "typed" and part.namespace is not None:
+        block["toolset_name"] = part.namespace
+    if part.extra is not None and "caller" in part.extra:
+        block["caller"] = part.extra["caller"]
     return block
 
 

@@ -61,8 +61,41 @@ def read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool | None:
     side, kind, name = VENDOR_TOOLS.get(base_type(wire_type), ("server", wire_type, wire_type))
     name = text(wire, "name", path) or name
     if side == "client":
-        return TypedTool(kind, wire, name, at=path)
+        return _typed_tool(wire, kind, name, path, losses)
     return HostedTool(kind, wire, name, at=path)
+
+
+_ANY_TYPED_FIELDS = _TOOL_FIELDS - {"description", "input_schema"}
+_TYPED_FIELDS: dict[str, frozenset[str]] = {
+    "text_editor": frozenset({"max_characters"}),
+    "computer": frozenset({"display_width_px", "display_height_px", "display_number", "enable_zoom"}),
+}
+
+
+def _typed_tool(wire: Wire, kind: str, name: str, path: Path, losses: LossReport) -> TypedTool | None:
+    """A tool that the client runs and Claude knows; None for one that only code of the vendor may call."""
+    toolset = "_toolset" in str(wire["type"])
+    known = frozenset({"type", "cache_control", "allowed_callers", "configs"})
+    if not toolset:
+        known = _ANY_TYPED_FIELDS | _TYPED_FIELDS.get(kind, frozenset())
+    report_unknown(wire, known, path, losses)
+    if not _is_callable(wire, path, losses):
+        return None
+    tool = TypedTool(kind, wire, name, path, cache=read_mark(wire, path, losses))
+    if not toolset:
+        tool.description = _description(wire, path, losses)
+        tool.strict = flag(wire, "strict", path)
+        tool.deferred = flag(wire, "defer_loading", path) or False
+    return tool
+
+
+def _is_callable(wire: Wire, path: Path, losses: LossReport) -> bool:
+    """Whether the model itself may call a tool; that code of the vendor may is recorded."""
+    callers = texts(wire, "allowed_callers", path)
+    if callers is None or callers == ["direct"]:
+        return True
+    losses.approx(Rule.ALLOWED_CALLERS, (*path, "allowed_callers"))
+    return "direct" in callers
 
 
 _PLAIN_FIELDS = frozenset({"name", "description", "input_schema"})
@@ -75,11 +108,8 @@ def _function_tool(wire: Wire, path: Path, losses: LossReport) -> FunctionTool |
     if not wire.keys() <= _TOOL_FIELDS:
         report_unknown(wire, _TOOL_FIELDS, path, losses)
     name = need_text(wire, "name", path)
-    callers = texts(wire, "allowed_callers", path)
-    if callers is not None and callers != ["direct"]:
-        losses.approx(Rule.ALLOWED_CALLERS, (*path, "allowed_callers"))
-        if "direct" not in callers:
-            return None
+    if not _is_callable(wire, path, losses):
+        return None
     return FunctionTool(
         name,
         mapping(wire, "input_schema", path),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Call, Extra, HostedCall, Image, Opaque, Part, Reasoning, Result, Role, Text, Turn
+from proxy.canonical.parts import Call, HostedCall, Opaque, Part, Reasoning, Result, Role, Text, Turn
 from proxy.canonical.request import Instruction
 from proxy.canonical.tools import Tool
 from proxy.protocols.fields import (
@@ -19,20 +19,19 @@ from proxy.protocols.fields import (
     invalid,
     is_object,
     kind,
-    mapping,
     need_text,
     report_unknown,
     text,
 )
-from proxy.protocols.responses.input_content import read_content, read_image_source
+from proxy.protocols.responses.input_content import read_content
 from proxy.protocols.responses.reasoning_text import read_reasoning_text
-from proxy.protocols.responses.tables import CONTAINERS, HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS
+from proxy.protocols.responses.tables import HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS, runs_at_service
 from proxy.protocols.responses.tool_reader import read_tools
+from proxy.protocols.responses.typed_items import OUTPUTS, read_caller, read_search_output, read_typed_call
 
 PLAIN_CALL = frozenset({"type", "id", "call_id", "name", "arguments", "input", "status"})
 _CALL = PLAIN_CALL | {"namespace", "async", "caller"}
 _OUTPUT = frozenset({"type", "id", "call_id", "output", "status", "caller"})
-_CALLER = frozenset({"type", "caller_id"})
 # The fields of items that are read one by one; the other items are lost or kept as a whole. An item's own id and its
 # status are known and of no use: no other server can look the id up, and what is sent back is complete.
 FIELDS: dict[str, frozenset[str]] = {
@@ -55,6 +54,7 @@ class Conversation:
     turns: list[Turn] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
     tools: list[Tool] = field(default_factory=list)
+    found: list[Tool] = field(default_factory=list)  # by the client's own search
     updates: list[tuple[Wire, Path]] = field(default_factory=list)
     has_message: bool = False  # the assistant turn at the end holds a message item
     hosted_shells: set[str] = field(default_factory=set)  # ids of shell calls that the service ran
@@ -187,50 +187,15 @@ def _add_rarities(call: Call, conversation: Conversation, wire: Wire, path: Path
     call.namespace = text(wire, "namespace", path)
     if flag(wire, "async", path):
         conversation.losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its result may come turns later.")
-    call.extra = _caller(conversation, wire, path)
-
-
-def _caller(conversation: Conversation, wire: Wire, path: Path) -> Extra | None:
-    """Who made a call, unless it was the model itself."""
-    caller = mapping(wire, "caller", path)
-    if caller is None:
-        return None
-    report_unknown(caller, _CALLER, (*path, "caller"), conversation.losses)
-    if caller.get("type") == "direct":
-        return None
-    conversation.losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, (*path, "caller"))
-    return {"caller": caller}
+    call.extra = read_caller(wire, path, conversation.losses)
 
 
 def _on_typed_call(conversation: Conversation, wire: Wire, path: Path) -> None:
-    item_type = str(wire["type"])
-    if _in_container(wire):
+    if runs_at_service(wire):
         conversation.hosted_shells.add(str(wire.get("call_id")))
         _on_hosted(conversation, wire, path)
-        return
-    tool, place, _ = TYPED_CALLS[item_type]
-    if tool == "computer":
-        given = _computer_actions(wire, path)
     else:
-        action = mapping(wire, place, path)
-        if action is None:
-            invalid((*path, place), "this field is required.", code="missing_required_parameter")
-        given = {name: value for name, value in action.items() if name != "type"} if tool == "local_shell" else action
-    call = Call(need_text(wire, "call_id", path), tool, input=given, kind="typed", tool=tool, at=path)
-    _assistant_turn(conversation, path).parts.append(call)
-
-
-def _in_container(wire: Wire) -> bool:
-    environment = wire.get("environment")
-    return is_object(environment) and environment.get("type") in CONTAINERS
-
-
-def _computer_actions(wire: Wire, path: Path) -> Wire:
-    actions = array(wire, "actions", path)
-    if actions is None:
-        single = mapping(wire, "action", path)
-        actions = [] if single is None else [single]
-    return {"actions": actions}
+        _assistant_turn(conversation, path).parts.append(read_typed_call(wire, path, conversation.losses))
 
 
 def _on_function_output(conversation: Conversation, wire: Wire, path: Path) -> None:
@@ -238,7 +203,7 @@ def _on_function_output(conversation: Conversation, wire: Wire, path: Path) -> N
         text(wire, "call_id", path),
         _output(conversation, wire, path),
         name=text(wire, "name", path),
-        extra=_caller(conversation, wire, path),
+        extra=read_caller(wire, path, conversation.losses),
         at=path,
     )
     _result_turn(conversation, path).parts.append(result)
@@ -249,7 +214,7 @@ def _on_custom_output(conversation: Conversation, wire: Wire, path: Path) -> Non
         need_text(wire, "call_id", path),
         _output(conversation, wire, path),
         kind="custom",
-        extra=_caller(conversation, wire, path),
+        extra=read_caller(wire, path, conversation.losses),
         at=path,
     )
     _result_turn(conversation, path).parts.append(result)
@@ -261,59 +226,21 @@ def _output(conversation: Conversation, wire: Wire, path: Path) -> list[Part]:
     return read_content(wire["output"], (*path, "output"), conversation.losses)
 
 
-def _typed_result(conversation: Conversation, call_id: str | None, parts: list[Part], wire: Wire, path: Path) -> None:
-    """An output in its tool's own shape, as text or an image: what a function's output can be (mapping.md 5.3)."""
-    conversation.losses.approx(Rule.TYPED_TOOL, path)
-    result = Result(call_id, parts, kind="typed", extra={"native": wire}, at=path)
+def _on_typed_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    if wire["type"] == "shell_call_output" and text(wire, "call_id", path) in conversation.hosted_shells:
+        _on_hosted(conversation, wire, path)
+        return
+    result = OUTPUTS[str(wire["type"])](wire, path, conversation.losses)
     _result_turn(conversation, path).parts.append(result)
 
 
-def _on_shell_output(conversation: Conversation, wire: Wire, path: Path) -> None:
-    call_id = need_text(wire, "call_id", path)
-    if call_id in conversation.hosted_shells:
+def _on_search_output(conversation: Conversation, wire: Wire, path: Path) -> None:
+    if runs_at_service(wire):
         _on_hosted(conversation, wire, path)
         return
-    outputs = array(wire, "output", path)
-    if outputs is None:
-        invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
-    sections = [_command_text(as_object(one, at), at) for one, at in _placed(outputs, (*path, "output"))]
-    _typed_result(conversation, call_id, [Text("\n\n".join(sections))], wire, path)
-
-
-def _placed(values: list[object], path: Path) -> list[tuple[object, Path]]:
-    return [(value, (*path, index)) for index, value in enumerate(values)]
-
-
-def _command_text(wire: Wire, path: Path) -> str:
-    """The output of one command: its two streams, labelled, and how it ended."""
-    lines = [f"{name}:\n{stream}" for name in ("stdout", "stderr") if (stream := text(wire, name, path))]
-    outcome = mapping(wire, "outcome", path)
-    if outcome is not None and outcome.get("type") == "timeout":
-        lines.append("timed out")
-    elif outcome is not None and type(outcome.get("exit_code")) is int:
-        lines.append(f"exit code: {outcome['exit_code']}")
-    return "\n".join(lines)
-
-
-def _on_local_shell_output(conversation: Conversation, wire: Wire, path: Path) -> None:
-    # The schema puts the id of the call into `id`, several clients into `call_id`.
-    call_id = text(wire, "call_id", path) or need_text(wire, "id", path)
-    _typed_result(conversation, call_id, [Text(need_text(wire, "output", path))], wire, path)
-
-
-def _on_patch_output(conversation: Conversation, wire: Wire, path: Path) -> None:
-    status, output = need_text(wire, "status", path), text(wire, "output", path)
-    shown = f"{status}: {output}" if output else status
-    _typed_result(conversation, need_text(wire, "call_id", path), [Text(shown)], wire, path)
-
-
-def _on_computer_output(conversation: Conversation, wire: Wire, path: Path) -> None:
-    screenshot = mapping(wire, "output", path)
-    if screenshot is None:
-        invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
-    at = (*path, "output")
-    image = Image(read_image_source(screenshot, at, conversation.losses), at=at)
-    _typed_result(conversation, need_text(wire, "call_id", path), [image], wire, path)
+    result, found = read_search_output(wire, path, conversation.losses)
+    conversation.found += found
+    _result_turn(conversation, path).parts.append(result)
 
 
 # --- everything else ---
@@ -365,11 +292,9 @@ ON_ITEM: dict[str, OnItem] = {
     "custom_tool_call": _on_custom_call,
     "custom_tool_call_output": _on_custom_output,
     **dict.fromkeys(TYPED_CALLS, _on_typed_call),
-    "shell_call_output": _on_shell_output,
-    "local_shell_call_output": _on_local_shell_output,
-    "apply_patch_call_output": _on_patch_output,
-    "computer_call_output": _on_computer_output,
-    **dict.fromkeys(HOSTED_ITEMS, _on_hosted),
+    **dict.fromkeys(OUTPUTS, _on_typed_output),
+    **dict.fromkeys(HOSTED_ITEMS.keys() - TYPED_CALLS.keys(), _on_hosted),
+    "tool_search_output": _on_search_output,
     "additional_tools": _on_additional_tools,
     "configuration_update": _on_configuration_update,
     "item_reference": _on_reference,

@@ -18,7 +18,7 @@ from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.citations import read_citation
 from proxy.protocols.responses.logprobs import read_logprobs
 from proxy.protocols.responses.reasoning_text import join_texts, read_reasoning_text
-from proxy.protocols.responses.tables import CONTAINERS, HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS
+from proxy.protocols.responses.tables import HOSTED_ITEMS, HOSTED_RESULTS, TYPED_CALLS, runs_at_service
 from proxy.protocols.responses.usage import read_usage
 
 CREATED_IN_MS = 10**11  # a larger `created_at` counts milliseconds
@@ -380,7 +380,7 @@ class ItemReader:
                 self._finish_call(item, whole)
             case _ if not whole:
                 return
-            case item_type if item_type in TYPED_CALLS and not _in_container(whole):
+            case item_type if item_type in TYPED_CALLS and not runs_at_service(whole):
                 self._finish_typed_call(item, whole)
             case _:
                 self._whole_item(item, whole)
@@ -393,11 +393,6 @@ class ItemReader:
         else:
             part = Opaque(item.type, whole)
         self._close(self._open(part), whole)
-
-
-def _in_container(wire: Wire) -> bool:
-    environment = wire.get("environment")
-    return is_object(environment) and environment.get("type") in CONTAINERS
 
 
 def _seconds(created: object) -> int | None:

@@ -164,7 +164,7 @@ class TypedItem:
 
     def empty(self) -> Wire:
         """As it is announced."""
-        return self._item("in_progress", {"commands": []} if self.type == "shell_call" else {})
+        return self._item("in_progress", _BEGUN.get(self.type, {}))
 
     def final(self, status: Status) -> Wire:
         """As it ends. Arguments that are not an object, being cut short, read as an empty one."""
@@ -177,9 +177,17 @@ class TypedItem:
     def _item(self, status: str, arguments: Wire) -> Wire:
         _, place, _ = TYPED_CALLS[self.type]
         item: Wire = {"id": self.id, "type": self.type, "status": status, "call_id": self.call.id}
-        if self.type == "computer_call":
-            return {**item, "actions": arguments.get("actions", []), "pending_safety_checks": []}
-        item[place] = {"type": "exec", **arguments} if self.type == "local_shell_call" else arguments
+        match self.type:
+            case "computer_call":
+                # The older tool makes one action a call.
+                single = {"action": arguments["action"]} if "action" in arguments else None
+                return {**item, **(single or {"actions": arguments.get("actions", [])}), "pending_safety_checks": []}
+            case "local_shell_call":
+                item[place] = {"type": "exec", **arguments, "env": arguments.get("env") or {}}
+            case "tool_search_call":
+                item |= {"execution": "client", place: arguments}
+            case _:
+                item[place] = arguments
         return item
 
 
@@ -207,6 +215,9 @@ class HostedItem:
             item["status"] = status
         return item
 
+
+# What an item has of its arguments when it is announced.
+_BEGUN: dict[str, Wire] = {"shell_call": {"commands": []}, "local_shell_call": {"command": []}}
 
 OutputItem = MessageItem | ReasoningItem | CallItem | TypedItem | HostedItem
 

@@ -23,7 +23,7 @@ from proxy.canonical.request import (
     Service,
     State,
 )
-from proxy.canonical.tools import CustomTool, FunctionTool, ToolPolicy
+from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy
 from proxy.protocols.fields import (
     Wire,
     array,
@@ -42,7 +42,7 @@ from proxy.protocols.fields import (
 from proxy.protocols.responses.echo import echo_of
 from proxy.protocols.responses.input_items import Conversation, read_input
 from proxy.protocols.responses.tables import EFFORTS, WITH_ENCRYPTED_REASONING, WITH_LOGPROBS
-from proxy.protocols.responses.tool_reader import read_tool_choice, read_tools
+from proxy.protocols.responses.tool_reader import read_tool_choice, read_tools, whole_name
 
 KNOWN = frozenset(
     {
@@ -121,7 +121,7 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         need_text(wire, "model", ()),
         conversation.turns,
         [*_instructions(wire), *conversation.instructions],
-        [*read_tools(array(wire, "tools", ()) or [], ("tools",), losses), *conversation.tools],
+        _tools(wire, conversation, losses),
         _tool_policy(wire, losses),
         _sampling(wire),
         _reasoning(mapping(wire, "reasoning", ()) or {}, ("reasoning",), losses),
@@ -141,6 +141,20 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         report_unknown(wire, KNOWN, (), losses)
     request.echo = echo_of(wire)
     return request
+
+
+def _tools(wire: Wire, conversation: Conversation, losses: LossReport) -> list[Tool]:
+    """The declared tools, then those that items brought. One that a search found is an ordinary one from then on."""
+    tools = [*read_tools(array(wire, "tools", ()) or [], ("tools",), losses), *conversation.tools]
+    known = {whole_name(tool): tool for tool in tools}
+    for found in conversation.found:
+        tool = known.get(whole_name(found))
+        if tool is None:
+            known[whole_name(found)] = tool = found
+            tools.append(found)
+        if not isinstance(tool, HostedTool):
+            tool.deferred = False
+    return tools
 
 
 def _stream_options(wire: Wire, losses: LossReport) -> None:

@@ -5,6 +5,7 @@ call with its output.
 """
 
 from proxy.canonical.stop import StopKind
+from proxy.protocols.fields import Wire, is_object
 
 # Items of tools that the service ran itself, with the kind of tool (mapping.md 1.1). The right column of
 # responses.md 6.12 is not here: the client runs those.
@@ -30,11 +31,23 @@ TYPED_CALLS: dict[str, tuple[str, str, str]] = {
     "local_shell_call": ("local_shell", "action", "lsh"),
     "apply_patch_call": ("apply_patch", "operation", "apc"),
     "computer_call": ("computer", "actions", "cu"),
+    "tool_search_call": ("tool_search", "arguments", "tsc"),
 }
 TYPED_ITEM: dict[str, str] = {tool: item for item, (tool, _, _) in TYPED_CALLS.items()}
 # Environments in which the service runs the shell itself (responses.md 6.11). A tuple, since what is looked up in it
 # may be any JSON value.
 CONTAINERS = ("container_auto", "container_reference")
+
+
+def runs_at_service(item: Wire) -> bool:
+    """Whether a call or output of a tool that a client may run is one that the service ran itself."""
+    environment = item.get("environment")
+    if is_object(environment) and environment.get("type") in CONTAINERS:
+        return True
+    # The service gives its own searches no `call_id`.
+    searches = item.get("type") in ("tool_search_call", "tool_search_output")
+    return searches and (item.get("execution") or ("client" if item.get("call_id") else "server")) != "client"
+
 
 # Prefixes of item ids as recorded (responses.md 10).
 ITEM_PREFIX: dict[str, str] = {
@@ -50,7 +63,6 @@ ITEM_PREFIX: dict[str, str] = {
     "mcp_list_tools": "mcpl",
     "mcp_approval_request": "mcpr",
     "mcp_call": "mcp",
-    "tool_search_call": "tsc",
     "tool_search_output": "tso",
     "program": "cm",
     "program_output": "cmo",

@@ -48,6 +48,16 @@ TYPED_TOOL_TYPES: dict[str, str] = {
     "apply_patch": "apply_patch",
     "computer": "computer",
     "computer_use_preview": "computer",
+    "computer_use": "computer",  # in a tool choice only
+}
+# What a declaration may say beside its type.
+TYPED_FIELDS: dict[str, frozenset[str]] = {
+    "shell": frozenset({"environment"}),
+    "local_shell": frozenset(),
+    "apply_patch": frozenset(),
+    "computer": frozenset(),
+    "computer_use_preview": frozenset({"display_width", "display_height", "environment"}),
+    "tool_search": frozenset({"execution", "description", "parameters"}),
 }
 # Types that a tool choice may name without a name (responses.md 7).
 CHOOSABLE = frozenset(
@@ -86,17 +96,23 @@ def read_tools(wires: list[object], path: Path, losses: LossReport) -> list[Tool
             case "mcp":
                 tools.append(HostedTool("mcp", wire, need_text(wire, "server_label", at), at))
             case "shell":
-                tools.append(_shell(wire, at))
+                tools.append(_shell(wire, at, losses))
+            case "tool_search" if wire.get("execution") == "client":
+                tools.append(_typed(wire, "tool_search", at, losses))
             case "programmatic_tool_calling":
                 losses.approx(Rule.PROGRAMMATIC_TOOL_CALLING, at)
                 report_unknown(wire, frozenset({"type"}), at, losses)
             case ("local_shell" | "apply_patch" | "computer" | "computer_use_preview") as tool_type:
-                typed = TYPED_TOOL_TYPES[tool_type]
-                tools.append(TypedTool(typed, wire, typed, at))
+                tools.append(_typed(wire, tool_type, at, losses))
             case tool_type:
                 # An unknown type is left to the policy for hosted tools, which refuses by default.
                 tools.append(HostedTool(HOSTED_TOOLS.get(tool_type, tool_type), wire, tool_type, at))
     return tools
+
+
+def whole_name(tool: Tool) -> tuple[str, str | None]:
+    """What tells a tool from all others: its name and its group."""
+    return tool.name, tool.namespace if isinstance(tool, FunctionTool | CustomTool) else None
 
 
 def _function(wire: Wire, path: Path, losses: LossReport, namespace: str | None = None) -> FunctionTool:
@@ -151,6 +167,10 @@ def _add_rarities(tool: FunctionTool | CustomTool, wire: Wire, path: Path, losse
         losses.refuse(Rule.ASYNC_TOOL, (*path, "async"), "its results may come turns after the call.")
     if wire.get("output_schema") is not None:
         losses.drop(Rule.OUTPUT_SCHEMA, (*path, "output_schema"))
+    _note_callers(wire, path, losses)
+
+
+def _note_callers(wire: Wire, path: Path, losses: LossReport) -> None:
     callers = array(wire, "allowed_callers", path)
     if callers is not None and any(caller != "direct" for caller in callers):
         losses.approx(Rule.ALLOWED_CALLERS, (*path, "allowed_callers"))
@@ -174,11 +194,22 @@ def _namespace(wire: Wire, path: Path, losses: LossReport) -> list[Tool]:
     return members
 
 
-def _shell(wire: Wire, path: Path) -> Tool:
+def _shell(wire: Wire, path: Path, losses: LossReport) -> Tool:
     environment = mapping(wire, "environment", path)
-    if environment is not None and environment.get("type") in CONTAINERS:
+    if environment is None:
+        return _typed(wire, "shell", path, losses)
+    if environment.get("type") in CONTAINERS:
         return HostedTool("shell", wire, "shell", path)
-    return TypedTool("shell", wire, "shell", path)
+    report_unknown(environment, frozenset({"type", "skills"}), (*path, "environment"), losses)
+    return _typed(wire, "shell", path, losses)
+
+
+def _typed(wire: Wire, tool_type: str, path: Path, losses: LossReport) -> TypedTool:
+    """A tool that the client runs and OpenAI's models know."""
+    report_unknown(wire, TYPED_FIELDS[tool_type] | {"type", "allowed_callers"}, path, losses)
+    _note_callers(wire, path, losses)
+    kind = TYPED_TOOL_TYPES.get(tool_type, tool_type)
+    return TypedTool(kind, wire, kind, path)
 
 
 def read_tool_choice(value: object, path: Path, policy: ToolPolicy, losses: LossReport) -> None:

@@ -114,7 +114,7 @@ def test_parts_that_show_nothing_take_no_index() -> None:
 
 def test_calls() -> None:
     assert blocks(
-        Open(0, Call("c0", "f", extra={"toolset_name": "browser", "foreign": 1})),
+        Open(0, Call("c0", "f", kind="typed", namespace="browser", tool="browser", extra={"foreign": 1})),
         Delta(0, '{"a"'),
         Delta(0, ":1}"),
         Close(0),

@@ -282,7 +282,7 @@ def test_calls_of_every_kind() -> None:
         Call("c5", "apply_patch", input=operation, kind="typed", tool="apply_patch", at=("input", 5)),
         HostedCall("shell", container, at=("input", 6)),
         HostedCall("shell", hosted_output, is_result=True, at=("input", 7)),
-        Call("c7", "computer", input={"actions": [{"type": "wait"}]}, kind="typed", tool="computer", at=("input", 8)),
+        Call("c7", "computer", input={"action": {"type": "wait"}}, kind="typed", tool="computer", at=("input", 8)),
     ]
 
 

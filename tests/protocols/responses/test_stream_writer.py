@@ -347,7 +347,7 @@ TYPED: list[tuple[Call, str, Wire, Wire]] = [
     (
         Call("c", "local_shell", kind="typed", tool="local_shell"),
         '{"command":["ls"],"env":{}}',
-        {"id": "lsh", "type": "local_shell_call", "call_id": "c", "action": {"type": "exec"}},
+        {"id": "lsh", "type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": [], "env": {}}},
         {
             "id": "lsh",
             "type": "local_shell_call",
