@@ -135,7 +135,9 @@ class Watch:
         return error
 
     def stop(self) -> None:
-        """Watch no longer."""
+        """Watch no longer. What would have been called is let go: it refers back to here."""
+        self._beat = None
+        self._beat_at = inf
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
