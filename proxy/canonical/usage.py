@@ -27,6 +27,21 @@ class Usage:
         return self.input_fresh + self.cache_read + self.cache_write
 
 
+def total(first: Usage, second: Usage) -> Usage:
+    """What two answers used together."""
+    hosted = {kind: first.hosted.get(kind, 0) + second.hosted.get(kind, 0) for kind in first.hosted | second.hosted}
+    return Usage(
+        input_fresh=first.input_fresh + second.input_fresh,
+        cache_read=first.cache_read + second.cache_read,
+        cache_write=first.cache_write + second.cache_write,
+        cache_write_long=first.cache_write_long + second.cache_write_long,
+        output=first.output + second.output,
+        reasoning=first.reasoning + second.reasoning,
+        hosted=hosted,
+        estimated=first.estimated or second.estimated,
+    )
+
+
 def from_inclusive(prompt: int, read: int, write: int, output: int, reasoning: int) -> Usage:
     """Usage of a protocol whose prompt count includes cache reads and writes.
 

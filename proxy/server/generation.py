@@ -67,9 +67,9 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served) -> Options:
 
 
 async def _stream(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
-    relay = Relay(exchange, served, prepared)
+    relay = Relay(exchange, served, prepared, headers)
     try:
-        return await relay.run(headers)
+        return await relay.run()
     except Rejected as rejected:
         return await relay.fail(rejected.error)
     except Passed as passed:
@@ -96,6 +96,16 @@ async def _stream(exchange: Exchange, served: Served, prepared: Prepared, header
 
 async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
     exchange.watch.wait_in_all(served.limits.total_whole)
+    body = None
+    while body is None:
+        body = await _ask(exchange, served, prepared, headers)
+    exchange.usage, exchange.stop = prepared.usage, prepared.stop
+    note_estimate(exchange, prepared)
+    return exchange.respond(200, body)
+
+
+async def _ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> bytes | None:
+    """The client's reply; None when the backend has to be asked again for the rest of it."""
     exchange.watch.wait(served.limits.first_event_whole)
     backend = served.backend
     answer = await exchange.gateway.pool.start(backend, backend.url, headers, prepared.body)
@@ -105,16 +115,14 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
         if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
             body = await _fold(exchange, served, prepared, answer, first)
         else:
-            body = prepared.reply(first + await answer.read())
+            body = prepared.take(first + await answer.read())
         answer.finish()
     finally:
         answer.close()
-    exchange.usage, exchange.stop = prepared.usage, prepared.stop
-    note_estimate(exchange, prepared)
-    return exchange.respond(200, body)
+    return body
 
 
-async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: Answer, chunk: bytes) -> bytes:
+async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: Answer, chunk: bytes) -> bytes | None:
     """The backend streams, the client does not (mapping.md 14.1)."""
     folding = prepared.folding()
     while chunk:
@@ -132,4 +140,4 @@ async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: 
             if not folding.stopped or exchange.watch.overdue() is None:
                 raise
             break
-    return prepared.folded(folding)
+    return prepared.take_folded(folding)

@@ -26,6 +26,7 @@ class Relay:
         "_answer",
         "_beating",
         "_exchange",
+        "_headers",
         "_over",
         "_prepared",
         "_response",
@@ -34,8 +35,9 @@ class Relay:
         "_writing",
     )
 
-    def __init__(self, exchange: Exchange, served: Served, prepared: Prepared) -> None:
+    def __init__(self, exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> None:
         self._exchange = exchange
+        self._headers = headers
         self._served = served
         self._prepared = prepared
         self._translation = prepared.translation(exchange.gateway.scrub)
@@ -50,20 +52,24 @@ class Relay:
         """Whether the client has its status."""
         return self._response is not None
 
-    async def run(self, headers: CIMultiDict[str]) -> StreamResponse:
+    async def run(self) -> StreamResponse:
         """Ask the backend and pass its answer on. Raises `Rejected` and `Passed`."""
         exchange, limits = self._exchange, self._served.limits
         exchange.watch.wait_in_all(limits.total)
-        exchange.watch.wait(limits.first_event)
         if limits.commit_after is not None:
             exchange.watch.beat(limits.commit_after, self._beat)
-        backend = self._served.backend
-        answer = self._answer = await exchange.gateway.pool.start(backend, backend.url, headers, self._prepared.body)
-        await refuse_errors(exchange, self._served, answer, same_protocol=self._prepared.same_protocol)
-        first = await beginning(answer)
+        answer, first = await self._ask(self._prepared.body)
         if begins_whole(first):
             return await self._pass_whole(first, answer)
         return await self._pump(first, answer)
+
+    async def _ask(self, body: bytes) -> tuple[Answer, bytes]:
+        """The backend's answer and its first bytes."""
+        exchange, backend = self._exchange, self._served.backend
+        exchange.watch.wait(self._served.limits.first_event)
+        answer = self._answer = await exchange.gateway.pool.start(backend, backend.url, self._headers, body)
+        await refuse_errors(exchange, self._served, answer, same_protocol=self._prepared.same_protocol)
+        return answer, await beginning(answer)
 
     async def fail(self, error: Error) -> StreamResponse:
         """Tell the client, inside the stream if it has begun; else raises `Rejected` with the same error."""
@@ -91,9 +97,10 @@ class Relay:
     async def _pump(self, chunk: bytes, answer: Answer) -> StreamResponse:
         translation, watch, idle = self._translation, self._exchange.watch, self._served.limits.idle
         held = b""
-        while chunk:
-            out = translation.feed(chunk)
-            if translation.over(out):
+        while True:
+            out = translation.feed(chunk) if chunk else translation.end()
+            again = translation.goes_on()
+            if translation.over(out) or (not chunk and again is None):
                 return await self._finish(held + out, answer)
             if translation.started:
                 limit = self._served.limits.end_mark if translation.stopped else idle
@@ -104,8 +111,11 @@ class Relay:
                     watch.wait(limit)
             else:
                 held += out
-            chunk = await answer.readany()
-        return await self._finish(held + translation.end(), answer)
+            if again is None:
+                chunk = await answer.readany()
+            else:
+                answer.finish()
+                answer, chunk = await self._ask(again)
 
     async def _finish(self, out: bytes, answer: Answer) -> StreamResponse:
         """Write the last bytes, or raise what went wrong if the backend had not even begun.
@@ -125,10 +135,14 @@ class Relay:
 
     async def _pass_whole(self, first: bytes, answer: Answer) -> StreamResponse:
         """The backend does not stream: its whole reply becomes the client's stream (mapping.md 14.2)."""
-        self._exchange.watch.wait(self._served.limits.first_event_whole)
-        raw = first + await answer.read()
-        answer.finish()
-        out = self._prepared.streamed(raw)
+        out = None
+        while out is None:
+            self._exchange.watch.wait(self._served.limits.first_event_whole)
+            raw = first + await answer.read()
+            answer.finish()
+            out = self._prepared.take_streamed(raw)
+            if out is None:
+                answer, first = await self._ask(self._prepared.body)
         self._exchange.usage, self._exchange.stop = self._prepared.usage, self._prepared.stop
         self._exchange.outcome = "ok"
         return await self._end(self._response or await self._commit(), out)

@@ -90,3 +90,8 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
     ),
     "messages": BackendCodec(messages.write_request, messages.read_reply, messages.StreamReader, messages.read_error),
 }
+
+# What it takes to make Messages go on with a turn that it paused (mapping.md 12.3); no other protocol pauses.
+MessageContent = messages.MessageContent
+container_of = messages.container_of
+continued = messages.continued

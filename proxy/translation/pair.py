@@ -21,6 +21,7 @@ from proxy.translation import prepare as preparing
 from proxy.translation.call_edits import edit_reply
 from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.emulation import Emulation, staged
 from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
@@ -148,10 +149,13 @@ class Prepared:
     """A request ready to be sent, and the way back.
 
     `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
-    `immediate()` and the backend need not be asked. The server sets `context.now`, the second of the first byte.
+    `immediate()` and the backend need not be asked. `body` is what to send: where `take` and its like give None, the
+    answer goes on when the backend is asked again. The server sets `context.now`, the second of the first byte.
     """
 
     __slots__ = (
+        "_continuation",
+        "_folding",
         "_request_losses",
         "_way",
         "backend",
@@ -203,6 +207,11 @@ class Prepared:
             scope,
             emulation or Emulation(),
         )
+        emulation = self._way.emulation
+        self._continuation: Continuation | None = None
+        if emulation.pauses or (emulation.must_call and not stream):
+            self._continuation = Continuation(body, pauses=emulation.pauses, must_call=emulation.must_call)
+        self._folding: Folding | None = None
 
     @property
     def losses(self) -> list[Loss]:
@@ -215,11 +224,30 @@ class Prepared:
             return self._passed_reply(raw)
         return self._write(self._read(raw))
 
-    def streamed(self, raw: bytes) -> bytes:
-        """The client's whole stream for a backend that answered whole. Raises `Rejected`."""
-        reply = self._read(raw)
+    def take(self, raw: bytes) -> bytes | None:
+        """Like `reply`, in as many answers as it takes. Raises `Rejected`."""
+        if self.same_protocol:
+            return self._passed_reply(raw)
+        reply = self._joined(raw)
+        return self._write(reply) if reply is not None else None
+
+    def take_streamed(self, raw: bytes) -> bytes | None:
+        """The client's whole stream for a backend that answers whole. Raises `Rejected`."""
+        reply = self._joined(raw)
+        if reply is None:
+            return None
         self._note(reply)
         return stream_of(reply, self.client, self.context)
+
+    def _joined(self, raw: bytes) -> Reply | None:
+        reply = self._read(raw)
+        going_on = self._continuation
+        if going_on is None:
+            return reply
+        whole = going_on.whole(reply, as_object(loads_exact(raw), ()))
+        if whole is None:
+            self.body = going_on.next_body()
+        return whole
 
     def immediate(self) -> bytes:
         """The answer to a request that only warms a cache, where the backend has no such thing (mapping.md 7.1)."""
@@ -230,15 +258,24 @@ class Prepared:
         """The stream on its way to a client that streams. `scrub` takes secrets out of the backend's errors."""
         if self.same_protocol:
             return PassThrough(self.backend, self.context, self.context.model_override, scrub)
-        return Translation(self._way, scrub)
+        return Translation(self._way, scrub, self._continuation)
 
     def folding(self) -> Folding:
-        """The stream on its way to a client that waits for the whole."""
-        return Folding(self._way)
+        """The stream, or what follows on one that has paused, on its way to a client that waits for the whole."""
+        if self._folding is None:
+            self._folding = Folding(self._way, self._continuation)
+        return self._folding
 
-    def folded(self, folding: Folding) -> bytes:
+    def take_folded(self, folding: Folding) -> bytes | None:
         """The client's whole reply of a stream that has ended. Raises `Rejected`."""
-        return self._write(folding.end())
+        reply, going_on = folding.end(), self._continuation
+        if reply is None:
+            self.body = folding.goes_on() or self.body
+            return None
+        if going_on is not None and going_on.lacks_call(reply):
+            self._folding = None
+            return None
+        return self._write(reply)
 
     def _read(self, raw: bytes) -> Reply:
         way, read = self._way, BACKENDS[self.backend].read_reply

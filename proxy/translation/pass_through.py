@@ -74,6 +74,10 @@ class PassThrough:
         self.usage: Usage | None = None
         self.stop: str | None = None
 
+    def goes_on(self) -> bytes | None:
+        """Never: a pause is the client's own to see."""
+        return None
+
     def over(self, out: bytes) -> bool:
         """Whether nothing of what may follow on `out`, the last that was fed, matters. A Chat stream that is finished
         has its usage still to come, and its end mark; Responses tell a failure in two events.

@@ -20,6 +20,7 @@ from proxy.canonical.usage import Usage
 from proxy.translation.call_edits import CallEdit, CallEditing, OnlyFirst, SplitParallel
 from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
+from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import CustomCalls
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
@@ -90,6 +91,7 @@ class _Reading:
     __slots__ = (
         "_carrying",
         "_client",
+        "_continuation",
         "_custom_calls",
         "_editing",
         "_halves",
@@ -98,6 +100,7 @@ class _Reading:
         "_scrub",
         "_sse",
         "_stages",
+        "_way",
         "batch",
         "failed",
         "finished",
@@ -106,8 +109,10 @@ class _Reading:
         "usage",
     )
 
-    def __init__(self, way: WayBack, scrub: Scrub = str) -> None:
+    def __init__(self, way: WayBack, scrub: Scrub, continuation: Continuation | None) -> None:
+        self._way = way
         self._client = way.client
+        self._continuation = continuation
         self._losses = way.losses
         self._scrub = scrub
         self.batch: list[Event] = []
@@ -116,14 +121,32 @@ class _Reading:
         self.finished = False
         self.usage: Usage | None = None
         self.stop: str | None = None
-        self._sse = SseReader()
-        reader = BACKENDS[way.backend].stream_reader
-        self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
+        self._begin()
         self._halves: Halves | None = None
         self._editing = [CallEditing(edit) for edit in way.edits()]
         self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
         self._stages = way.emulation.stages()
         self._carrying = way.carrying()
+
+    def _begin(self) -> None:
+        """Be ready for an answer of the backend."""
+        way = self._way
+        self._sse = SseReader()
+        reader = BACKENDS[way.backend].stream_reader
+        self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the backend has ended its answer in the middle of a turn, to be asked to go on."""
+        return self._continuation is not None and self._continuation.paused
+
+    def goes_on(self) -> bytes | None:
+        """The request that makes it go on, whose answer is fed as if it were the same; None when it has not paused."""
+        going_on = self._continuation
+        if going_on is None or not going_on.paused:
+            return None
+        self._begin()
+        return going_on.next_body()
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
@@ -136,13 +159,18 @@ class _Reading:
 
     def end(self) -> list[Event]:
         """The events of the end of input."""
-        if not self.closed:
+        if not self.closed and not self.paused:
             for event in self._sse.end():
                 # A last event without its blank line counts only when it is whole (mapping.md 13.1).
                 if event.payload == DONE or not isinstance(parse_event(event), Error):
                     self._take(event)
             if not self.closed:
                 self._reader.end()
+        return self._flush()
+
+    def break_off(self, error: Error) -> list[Event]:
+        """The events of an answer that the proxy gives up."""
+        self._fail(error)
         return self._flush()
 
     @property
@@ -165,6 +193,8 @@ class _Reading:
             return
         if self._halves is None and may_hold_half(event.payload):
             self._halves = Halves()
+        if self._continuation is not None:
+            self._continuation.take(wire)
         try:
             self._reader.feed(wire, event.name)
         except RecursionError:
@@ -180,7 +210,7 @@ class _Reading:
             return []
         if self._halves is not None:
             self.batch[:] = self._halves.pass_on(self.batch)
-        events = self.batch[:]
+        events = self.batch[:] if self._continuation is None else self._continuation.pass_on(self.batch)
         for editing in self._editing:
             events = editing.pass_on(events)
         if self._custom_calls is not None:
@@ -216,8 +246,8 @@ class Translation:
 
     __slots__ = ("_one_at_a_time", "_reading", "_writer", "started")
 
-    def __init__(self, way: WayBack, scrub: Scrub = str) -> None:
-        self._reading = _Reading(way, scrub)
+    def __init__(self, way: WayBack, scrub: Scrub = str, continuation: Continuation | None = None) -> None:
+        self._reading = _Reading(way, scrub, continuation)
         self._writer = CLIENTS[way.client].stream_writer(way.context)
         self._one_at_a_time = OneAtATime(way.losses) if way.client == "messages" else None
         self.started = False  # whether the client has been told that an answer began
@@ -242,6 +272,10 @@ class Translation:
         """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
         return self._reading.stopped
 
+    def goes_on(self) -> bytes | None:
+        """What to ask the backend with where its answer is at its end and the client's is not."""
+        return self._reading.goes_on()
+
     def over(self, _out: bytes) -> bool:
         """Whether nothing of what may still come matters."""
         return self._reading.closed
@@ -261,10 +295,12 @@ class Translation:
         """
         if self._reading.closed:
             return b""
+        out = b""
         if self._reading.stopped and error.kind is not ErrorClass.INTERNAL:
-            return self.end()
-        self._reading.failed = error
-        return self._write([Fail(error)])
+            out = self.end()
+            if not self._reading.paused:
+                return out
+        return out + self._write(self._reading.break_off(error))
 
     def ping(self) -> bytes:
         """A heartbeat in the client's dialect."""
@@ -289,29 +325,37 @@ class Folding:
 
     __slots__ = ("_fold", "_reading")
 
-    def __init__(self, way: WayBack) -> None:
+    def __init__(self, way: WayBack, continuation: Continuation | None = None) -> None:
         self._fold = Fold()
-        self._reading = _Reading(way)
+        self._reading = _Reading(way, str, continuation)
 
     def feed(self, chunk: bytes) -> None:
         """Take the backend's next bytes."""
         for event in self._reading.feed(chunk):
             self._fold.emit(event)
 
-    def end(self) -> Reply:
-        """The reply, once the input has ended. Raises `Rejected`: a part of an answer is not an answer."""
+    def end(self) -> Reply | None:
+        """The reply, once the input has ended; None when the backend has paused. Raises `Rejected`: a part of an
+        answer is not an answer.
+        """
         for event in self._reading.end():
             self._fold.emit(event)
+        if self._reading.paused:
+            return None
         if self._fold.error is not None:
             raise Rejected(self._fold.error)
         if not self._fold.finished:
             raise Rejected(broken_stream())
         return self._fold.reply()
 
+    def goes_on(self) -> bytes | None:
+        """What to ask the backend with where its answer is at its end and the reply is not."""
+        return self._reading.goes_on()
+
     @property
     def closed(self) -> bool:
-        """Whether the answer is complete or has failed."""
-        return self._reading.closed
+        """Whether the answer is complete, has failed, or goes on only when the backend is asked to."""
+        return self._reading.closed or self._reading.paused
 
     @property
     def stopped(self) -> bool:

@@ -1,5 +1,6 @@
 """Anthropic Messages, on either side. The fact sheet is messages.md, the translation rules are mapping.md."""
 
+from proxy.protocols.messages.content import MessageContent, container_of, continued
 from proxy.protocols.messages.errors import read_error, write_error
 from proxy.protocols.messages.reply_reader import read_reply
 from proxy.protocols.messages.reply_writer import write_reply
@@ -9,8 +10,11 @@ from proxy.protocols.messages.stream_reader import StreamReader
 from proxy.protocols.messages.stream_writer import StreamWriter
 
 __all__ = [
+    "MessageContent",
     "StreamReader",
     "StreamWriter",
+    "container_of",
+    "continued",
     "read_error",
     "read_reply",
     "read_request",
