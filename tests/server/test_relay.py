@@ -1,11 +1,15 @@
 """The streaming loop: when the client gets its status, what it hears while it waits, and how a stream ends."""
 
 import asyncio
+import gc
 import json
 
 import pytest
 
+from proxy.server.exchange import Exchange
+from proxy.server.relay import Relay
 from proxy.settings import ProtocolName, Timeouts
+from proxy.translation.pair import Prepared
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.streams import Translation
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, begins, says_hello, serving, upstream
@@ -234,6 +238,26 @@ async def test_a_client_that_leaves_ends_the_backends_work(stream: bool) -> None
         await asyncio.wait_for(backend.asked[0].left.wait(), 1)
         record = await proxy.record()
     assert (record["outcome"], record["status"]) == ("client_left", 200 if record["bytes_out"] else 499)
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+async def test_a_stream_leaves_nothing_for_the_collector(client: str, leaves: bool) -> None:
+    """It seldom runs while serving, so what only it could free is as good as leaked."""
+    script: list[Step] = [*begins("messages"), HOLD] if leaves else says_hello("messages", streamed=True)
+    async with before("messages", script) as (proxy, _):
+        gc.collect()
+        gc.disable()
+        try:
+            async with proxy.session.post(proxy.url + PATHS[client], json=streamed(client)) as response:
+                await (response.content.readany() if leaves else response.content.read())
+            await proxy.record()
+            for _ in range(3):
+                await asyncio.sleep(0)
+            kept = [type(each).__name__ for each in gc.get_objects() if isinstance(each, Relay | Exchange | Prepared)]
+        finally:
+            gc.enable()
+    assert kept == []
 
 
 @pytest.mark.parametrize("stream", [True, False])
