@@ -17,7 +17,6 @@ from proxy.server.gateway import Served
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek
-from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import Protocol
 from proxy.upstream.headers import read_credential, request_headers
 
@@ -147,7 +146,7 @@ def _completed(seen: Peek) -> Peek:
 
 def _estimate(exchange: Exchange, seen: Peek) -> bytes:
     request = pair.read_request(_completed(seen))
-    new_claude = profile_of(exchange.model or "").name in _NEW_CLAUDE
+    new_claude = exchange.gateway.settings.profile(exchange.model or "").name in _NEW_CLAUDE
     return _reply(exchange, estimate.tokens(request, new_claude=new_claude))
 
 

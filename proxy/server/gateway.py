@@ -1,6 +1,6 @@
 """What all exchanges share: the settings in force, the backends, the pool, what is open now, and where to record it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
 from proxy.telemetry.scrubber import Scrubber
 from proxy.translation.envelope import Scope
-from proxy.translation.profiles import profile_of
+from proxy.translation.model_facts import ModelFacts, read_facts
 from proxy.upstream.backend import Backend
 from proxy.upstream.dialects import host_dialect
 from proxy.upstream.headers import read_credential
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.server.models import Model
 
 _TARGETS = 1024  # of clients' names for models, which may be anything
+_FACTS = 10_000  # of models that backends list
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Gateway:
         self.pool = Pool()
         self.open: set[Exchange] = set()
         self._targets: dict[tuple[str, str], Target] = {}
+        self._facts: dict[tuple[str, str], ModelFacts] = {}
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
         self.failed_checks = ["started"]
@@ -76,11 +78,28 @@ class Gateway:
         target = self._targets.get(key)
         if target is None:
             backend = self.served[route.upstream.name].backend
-            target = Target(backend.protocol, name, backend.dialect, profile_of(name), route.hosted_tools)
+            profile = self.settings.profile(name)
+            if (facts := self._facts.get((backend.name, name))) is not None:
+                profile = facts.over(profile, name)
+            target = Target(backend.protocol, name, backend.dialect, profile, route.hosted_tools)
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()
             self._targets[key] = target
         return target
+
+    def learn_models(self, backend: Backend, entries: Iterable[Mapping[str, object]]) -> None:
+        """Take note of what a Messages backend tells of its models. Other lists tell nothing that counts."""
+        if backend.protocol != "messages":
+            return
+        for entry in entries:
+            facts = read_facts(dict(entry))
+            key = (backend.name, str(entry.get("id")))
+            if facts is None or self._facts.get(key) == facts:
+                continue
+            if len(self._facts) >= _FACTS:
+                self._facts.clear()
+            self._facts[key] = facts
+            self._targets.clear()
 
     def scope(self, backend: Backend, headers: CIMultiDictProxy[str]) -> Scope:
         """Whose envelopes a client with these headers may bring back to the backend."""

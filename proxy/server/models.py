@@ -123,6 +123,7 @@ async def _ask_for_all(exchange: Exchange, served: Served) -> list[Model]:
             raise Rejected(_unreadable(served))
         found = (shown(entry, served.backend.name) for entry in entries)
         models += [model for model in found if model is not None]
+        exchange.gateway.learn_models(served.backend, models)
         last = wire.get("last_id")
         if not pages or wire.get("has_more") is not True or type(last) is not str:
             break
@@ -132,7 +133,10 @@ async def _ask_for_all(exchange: Exchange, served: Served) -> list[Model]:
 
 async def _ask_for_one(exchange: Exchange, served: Served, name: str) -> Model | None:
     wire = await _get(exchange, served, f"/models/{quote(name, safe='')}")
-    return None if wire is None else shown(wire, served.backend.name)
+    found = None if wire is None else shown(wire, served.backend.name)
+    if found is not None:
+        exchange.gateway.learn_models(served.backend, [found])
+    return found
 
 
 async def _get(exchange: Exchange, served: Served, path: str) -> Model | None:

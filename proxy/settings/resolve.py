@@ -3,9 +3,12 @@
 import fnmatch
 import re
 from dataclasses import replace
+from typing import get_args
 
-from proxy.settings.schema import ModelEntry, SettingsFile, TimeoutsSection, UpstreamEntry
-from proxy.settings.snapshot import Drain, ModelRoute, Settings, Timeouts, Upstream
+from proxy.canonical.request import Effort
+from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
+from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, Timeouts, Upstream
+from proxy.translation.profiles import base_profile
 
 
 def resolve(file: SettingsFile) -> Settings:
@@ -22,6 +25,7 @@ def resolve(file: SettingsFile) -> Settings:
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
         max_body=file.max_body,
         carrier_keys=tuple(file.state.carrier_keys),
+        model_profiles=tuple(map(_profile, file.model_profiles)),
     )
 
 
@@ -65,3 +69,12 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         hosted_tools=entry.hosted_tools,
         response_model=entry.response_model,
     )
+
+
+def _profile(entry: ModelProfileEntry) -> ProfileEntry:
+    given = entry.model_dump(exclude_none=True, exclude={"match", "base"})
+    if "efforts" in given:
+        # Levels are looked up from the highest down, whatever order they are written in.
+        given["efforts"] = tuple(sorted(set(given["efforts"]), key=get_args(Effort).index))
+    base = base_profile(entry.base) if entry.base is not None else None
+    return ProfileEntry(entry.match, re.compile(fnmatch.translate(entry.match)), base, given)

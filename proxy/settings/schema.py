@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from proxy.canonical.request import Effort
+from proxy.canonical.target import ThinkingType
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, LossPolicy, ProtocolName
 from proxy.settings.values import (
     BaseUrl,
@@ -25,6 +27,7 @@ from proxy.settings.values import (
     NotYet,
     OrDefault,
     PositiveDuration,
+    ProfileName,
     Secret,
     SecretFile,
     SingleUpstream,
@@ -88,6 +91,29 @@ class ModelEntry(Section):
     foreign_reasoning: NotYet = None
 
 
+class ModelProfileEntry(Section):
+    """Fields as in `canonical.target.ModelProfile`; those that are left out stay as the base has them."""
+
+    match: Glob
+    base: ProfileName | None = None
+    max_output: Annotated[int, Field(ge=1)] | None = None
+    efforts: tuple[Effort, ...] | None = None
+    thinking: tuple[ThinkingType, ...] | None = None
+    thinking_default: bool | None = None
+    thinking_off: bool | None = None
+    sampling: bool | None = None
+    sampling_xor: bool | None = None
+    sampling_without_effort: bool | None = None
+    forced: bool | None = None
+    mid_system: bool | None = None
+    prefill: bool | None = None
+    structured: bool | None = None
+    narrates_in_thinking: bool | None = None
+    stop: bool | None = None
+    functions_with_reasoning: bool | None = None
+    cache_marks: bool | None = None
+
+
 class StateSection(Section):
     url: Annotated[Literal["none:"], only("none:")] = "none:"
     carrier_keys: list[CarrierKey] = []
@@ -105,6 +131,7 @@ class SettingsFile(Section):
     workers: Annotated[int, only(1)] = 1
     upstreams: Annotated[list[UpstreamEntry], Field(min_length=1)]
     models: list[ModelEntry] = []
+    model_profiles: list[ModelProfileEntry] = []
     timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
     drain: Annotated[DrainSection, OrDefault] = DrainSection()
     max_body: Size = MAX_BODY

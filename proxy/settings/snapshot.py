@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 from pydantic import SecretBytes, SecretStr
 
 from proxy.canonical.loss import Loss, Rule
+from proxy.canonical.target import ModelProfile
+from proxy.translation.profiles import profile_of
 
 ProtocolName = Literal["chat", "responses", "messages"]
 
@@ -134,6 +136,25 @@ class ModelRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """What the operator knows of models that the table does not, or knows better (mapping.md 18).
+
+    `match` is a glob over the backend's names; `base`: the row to start from, None for the model's own; `given`: the
+    fields of `ModelProfile` that are set.
+    """
+
+    match: str
+    pattern: re.Pattern[str]
+    base: ModelProfile | None
+    given: Mapping[str, object]
+
+    def over(self, known: ModelProfile) -> ModelProfile:
+        """`known` is what the table says of the model."""
+        base = self.base or known
+        return replace(base, name=self.match if base.unknown else base.name, **self.given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration, valid as a whole."""
 
@@ -145,6 +166,7 @@ class Settings:
     drain: Drain = field(default_factory=Drain)
     max_body: int = MAX_BODY  # bytes
     carrier_keys: tuple[SecretBytes, ...] = ()  # of 32 bytes; the first seals, all open
+    model_profiles: tuple[ProfileEntry, ...] = ()
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""
@@ -152,6 +174,14 @@ class Settings:
             if entry.pattern.match(model_name):
                 return entry
         return None
+
+    def profile(self, model_name: str) -> ModelProfile:
+        """What a model accepts, by the backend's name of it: the first entry that matches, over the table."""
+        known = profile_of(model_name)
+        for entry in self.model_profiles:
+            if entry.pattern.match(model_name):
+                return entry.over(known)
+        return known
 
     def with_demo_at(self, origin: str) -> "Settings":
         """The same with the embedded backend, whose port is known only once it has started, at `origin`."""

@@ -16,6 +16,7 @@ from proxy.settings.snapshot import Address, LossPolicy
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.units import parse_duration, parse_size
 from proxy.translation.envelope import KEY_BYTES
+from proxy.translation.profiles import NAMES as PROFILE_NAMES
 
 NOT_YET = "not supported yet by this version"
 
@@ -201,6 +202,13 @@ def _dialect(value: object) -> dict[str, Any]:
     raise ValueError("must be a name, or {base: name, flag: value, …}")
 
 
+def _profile_name(value: object) -> str:
+    """The name of a row of the table of models."""
+    if value not in PROFILE_NAMES:
+        raise ValueError(f"no model that is known is called {value!r}{did_you_mean(value, PROFILE_NAMES)}")
+    return str(value)
+
+
 def _commit_after(value: object) -> float | Literal["never"]:
     return "never" if value == "never" else parse_duration(value)
 
@@ -230,4 +238,5 @@ CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after)]
 SingleUpstream = Annotated[str, BeforeValidator(_single_upstream)]
 DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect)]
 OrDefault = BeforeValidator(_default_if_null)
+ProfileName = Annotated[str, PlainValidator(_profile_name)]
 EntryName = Annotated[str, PlainValidator(_entry_name)]

@@ -227,7 +227,7 @@ def _thinking_adaptive(request: Request, effort: Effort | None, profile: ModelPr
         losses.approx(_reasoning_rule(request), policy.at)
     policy.mode, policy.budget, policy.effort = "adaptive", None, None
     if effort is not None:
-        policy.effort = rung_down(effort, profile.efforts)
+        policy.effort = rung_down(effort, profile.efforts) if profile.efforts else None
         if policy.effort != effort:
             losses.approx(Rule.EFFORT, policy.at)
 
@@ -243,7 +243,7 @@ def _thinking_off(request: Request, profile: ModelProfile, losses: LossReport) -
         policy.mode = "off" if "adaptive" in profile.thinking else None
     else:
         losses.approx(Rule.REASONING_OFF, policy.at)
-        policy.mode, policy.effort = "adaptive", "low"
+        policy.mode, policy.effort = "adaptive", "low" if profile.efforts else None
 
 
 def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, losses: LossReport) -> None:

@@ -94,6 +94,9 @@ _PRO = replace(
     functions_with_reasoning=False,
 )
 
+_CHAT = replace(_REASONING, efforts=("medium",), thinking_off=False)
+_OLD_GPT = ModelProfile("gpt-4", thinking_off=False)
+
 OPENAI: dict[str, ModelProfile] = {
     "o1": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
     "o3": replace(_REASONING, efforts=_LOW_HIGH, thinking_off=False),
@@ -103,7 +106,11 @@ OPENAI: dict[str, ModelProfile] = {
     "gpt-5.1": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH), thinking_default=False),
     "gpt-5.2": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
     "gpt-5.3": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
-    "gpt-5.3-chat": replace(_REASONING, efforts=("medium",), thinking_off=False),
+    "gpt-5.1-chat": _CHAT,
+    "gpt-5.2-chat": _CHAT,
+    "gpt-5.3-chat": _CHAT,
+    "gpt-5.4-chat": _CHAT,
+    "gpt-5.5-chat": _CHAT,
     "gpt-5.4": replace(
         _SWITCHABLE,
         efforts=("none", *_LOW_HIGH, "xhigh"),
@@ -112,16 +119,29 @@ OPENAI: dict[str, ModelProfile] = {
     ),
     "gpt-5.5": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), functions_with_reasoning=False),
     "gpt-5.2-pro": _PRO,
+    "gpt-5.3-pro": _PRO,
     "gpt-5.4-pro": _PRO,
     "gpt-5.5-pro": _PRO,
     "gpt-5.6": _GPT_5_6,
+    "gpt-5.6-pro": replace(_PRO, cache_marks=True),
     "gpt-6": _GPT_5_6,
+    "gpt-6-pro": replace(_PRO, cache_marks=True),
     "gpt-6-astra": _GPT_6_ALWAYS_ON,
     "gpt-6.1-sol": _GPT_6_ALWAYS_ON,
-    "gpt-4": ModelProfile("gpt-4", thinking_off=False),
+    "gpt-4": _OLD_GPT,
+    "gpt-3": _OLD_GPT,
+    "chatgpt-4o": _OLD_GPT,
 }
 
 _TABLE = sorted({**CLAUDE, **OPENAI}.items(), key=lambda row: len(row[0]), reverse=True)
+
+
+NAMES = frozenset(prefix.rstrip("-") for prefix, _ in _TABLE) - {"claude"}
+
+
+def base_profile(name: str) -> ModelProfile:
+    """The row that `NAMES` has under this name."""
+    return next(profile for prefix, profile in _TABLE if prefix.rstrip("-") == name)
 
 
 def profile_of(model: str) -> ModelProfile:
@@ -135,6 +155,7 @@ def profile_of(model: str) -> ModelProfile:
     if start > 0:
         name = name[start:]
     for prefix, profile in _TABLE:
-        if name.startswith(prefix):
+        # The date behind `claude-fable-5` is no further version.
+        if name.startswith(prefix) and not (prefix[-1].isdigit() and name[len(prefix) :][:1].isdigit()):
             return profile
     return UNKNOWN

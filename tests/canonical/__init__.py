@@ -1,1 +1,1 @@
-"""Tests of what the operator is told."""
+"""Tests of the conversation in no one's wire format."""

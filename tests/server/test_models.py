@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 
 from proxy.server.models import shown
 from proxy.settings import LossPolicy, Timeouts
-from tests.server.serving import Proxy, before, route, serving, upstream
+from tests.server.serving import PATHS, REQUESTS, Proxy, before, route, says_hello, serving, upstream
 from tests.upstream.scripted import HOLD, Scripted, reply
 
 OPENAI = {
@@ -246,3 +246,15 @@ def test_when_a_model_was_made_is_read_from_either_field(told: dict[str, object]
     model = shown({"id": "m", **told}, "backend")
     assert model is not None
     assert model["created"] == created
+
+
+async def test_what_a_messages_backend_says_of_its_models_is_trusted_once_it_was_read() -> None:
+    entry = {"type": "model", "id": "claude-of-tomorrow", "display_name": "Tomorrow", "max_tokens": 16_000}
+    listing = reply(200, json.dumps({"data": [entry], "has_more": False}))
+    (hello,) = says_hello("messages", streamed=False)
+    asked = {**REQUESTS["chat"], "model": "claude-of-tomorrow"}
+    async with before("messages", [hello], listing, [hello]) as (proxy, backend):
+        await proxy.post(PATHS["chat"], asked)
+        await proxy.ask("GET", "/v1/models")
+        await proxy.post(PATHS["chat"], asked)
+    assert [json.loads(backend.asked[index].body)["max_tokens"] for index in (0, 2)] == [8192, 16_000]

@@ -1,11 +1,15 @@
 """A valid file becomes plain values with everything filled in."""
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from proxy.canonical.loss import Rule
+from proxy.canonical.target import ModelProfile
 from proxy.settings import Address, Drain, LossPolicy, Settings, Timeouts, load
+from proxy.settings.schema import ModelProfileEntry
+from proxy.translation.profiles import profile_of
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -113,6 +117,29 @@ def test_losses_to_refuse_and_losses_not_to_show(tmp_path: Path) -> None:
         refused=frozenset({Rule.TOP_K}),
         ignored=frozenset({Rule.STORE, Rule.PROMPT_CACHE_KEY}),
     )
+
+
+def test_models_that_the_table_does_not_know(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        MINIMAL
+        + """
+model_profiles:
+  - {match: "house-*", base: claude-sonnet-4-5, max_output: 16000}
+  - {match: "claude-opus-4-5*", structured: false}
+  - {match: tiny, efforts: [high, low, none], sampling: false}
+""",
+    )
+    sonnet = profile_of("claude-sonnet-4-5")
+    assert settings.profile("house-large") == replace(sonnet, max_output=16000)
+    assert settings.profile("claude-opus-4-5-20251101") == replace(profile_of("claude-opus-4-5"), structured=False)
+    assert settings.profile("tiny") == ModelProfile("tiny", efforts=("none", "low", "high"), sampling=False)
+    assert settings.profile("gpt-5") is profile_of("gpt-5")
+
+
+def test_a_profile_has_every_field_in_the_file() -> None:
+    known = {field.name for field in fields(ModelProfile)} - {"name"}
+    assert set(ModelProfileEntry.model_fields) == known | {"match", "base"}
 
 
 def test_values_from_the_environment_and_from_files(tmp_path: Path) -> None:

@@ -138,6 +138,15 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
             ":2: models[0].loss: must be off, report, strict, a list of",
         ),
         (
+            GOOD + "model_profiles: [{match: a, base: claude-sonet-4-5}]",
+            ":2: model_profiles[0].base: no model that is known is called 'claude-sonet-4-5', did you mean",
+        ),
+        (
+            GOOD + "model_profiles: [{match: a, max_ouput: 5}]",
+            ":2: model_profiles[0].max_ouput: is not a key here, did you mean 'max_output'?",
+        ),
+        (GOOD + "model_profiles: [{match: a, efforts: [hihg]}]", ":2: model_profiles[0].efforts[0]: must be 'none',"),
+        (
             GOOD + "state: {carrier_keys: ['too short']}",
             ":2: state.carrier_keys[0]: must be 32 bytes in hex or base64",
         ),
