@@ -367,7 +367,7 @@ def test_a_prewarm_of_messages_on_responses(stream: bool) -> None:
     )
     raw = json.dumps(WARM_REPLIES["responses"]).encode()
     if stream:
-        assert b'"stop_reason":"max_tokens"' in warm.take_streamed(raw)
+        assert b'"stop_reason":"max_tokens"' in (warm.take_streamed(raw) or b"")
         return
     reply = json.loads(warm.reply(raw))
     assert (reply["content"], reply["stop_reason"]) == ([], "max_tokens")
@@ -382,7 +382,7 @@ def test_a_prewarm_of_responses_on_messages(stream: bool) -> None:
     assert (warm.prewarm, warm.upstream_stream, body["max_tokens"], body.get("stream")) == (False, False, 0, None)
     raw = json.dumps(WARM_REPLIES["messages"]).encode()
     if stream:
-        assert b"event: response.completed" in warm.take_streamed(raw)
+        assert b"event: response.completed" in (warm.take_streamed(raw) or b"")
         return
     reply = json.loads(warm.reply(raw))
     assert (reply["status"], reply["output"], reply["usage"]["input_tokens"]) == ("completed", [], 903)
