@@ -24,6 +24,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
 # Shorter values are no secrets, and blotting them out would only garble a message.
 _SHORTEST_SECRET = 4
+_MOST_VALUES = 100_000
 
 
 @dataclass(slots=True)
@@ -100,10 +101,17 @@ def read_yaml(file: str, text: str) -> Document:
     except yaml.YAMLError as error:
         document.mistakes.append(Mistake(file, None, "", f"not valid YAML: {error}"))
         return document
+    except RecursionError:
+        document.mistakes.append(Mistake(file, None, "", "is nested too deeply"))
+        return document
     if node is None:
         return document
     document.lines[()] = node.start_mark.line + 1
-    root = _Builder(document).build(node, ())
+    try:
+        root = _Builder(document).build(node, ())
+    except _TooLarge:
+        document.note_broken((), f"holds more than {_MOST_VALUES} values, counting those that aliases repeat")
+        return document
     if isinstance(root, dict):
         document.root = root
     else:
@@ -111,14 +119,22 @@ def read_yaml(file: str, text: str) -> Document:
     return document
 
 
+class _TooLarge(Exception):
+    """Aliases of aliases make few lines stand for more than memory holds."""
+
+
 class _Builder:
     """Turns nodes into values, noting lines and mistakes in the document."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
+        self.built = 0
         self.open: set[int] = set()  # nodes being built: an alias to one of them would never end
 
     def build(self, node: yaml.Node, path: Path) -> Value:
+        self.built += 1
+        if self.built > _MOST_VALUES:
+            raise _TooLarge
         if id(node) in self.open:
             self.document.note_broken(path, "refers to itself")
             return None

@@ -1,5 +1,6 @@
 """Every mistake is told, with its place, and none quotes a secret."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,11 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
         ("upstreams: []", ":1: upstreams: List should have at least 1 item after validation, not 0"),
         (GOOD + "listen: 127.0.0.1:1\nlisten: 127.0.0.1:2", ":3: listen: given twice, first on line 2"),
         (GOOD + "drain: &loop {lame_duck: *loop}", ":2: drain.lame_duck: refers to itself"),
+        (GOOD + "x: " + "[" * 5000, ": is nested too deeply"),
+        (
+            "a: &a [x]\n" + "".join(f"{to}: &{to} [{f'*{of},' * 9}]\n" for of, to in pairwise("abcdefghij")),
+            ":1: holds more than 100000 values, counting those that aliases repeat",
+        ),
         (GOOD + "listen: !env LISTEN", ":2: listen: the tag !env has no meaning here"),
         (GOOD + "[a, b]: 1", ":2: a key must be a plain name"),
         (GOOD + "listn: a:1", ":2: listn: is not a key here, did you mean 'listen'?"),
