@@ -32,6 +32,7 @@ ENV PATH=/opt/dragoman/bin:$PATH \
     MALLOC_TOP_PAD_=1048576 \
     MALLOC_MMAP_THRESHOLD_=33554432
 USER 65532:65532
+# Whoever reaches it may use it, so it listens on loopback only: run it in the network of what asks it, as a sidecar is.
 EXPOSE 8080 9090
 ENTRYPOINT ["dragoman"]
 CMD ["serve"]
