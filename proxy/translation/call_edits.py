@@ -54,16 +54,22 @@ class CallEditing:
         """The events that may leave now."""
         out: list[Event] = []
         for event in events:
-            self._take(event, out)
+            if type(event) is Delta and self._held is None:
+                self._grow(event, out)
+            else:
+                self._take(event, out)
         return out
+
+    def _grow(self, event: Delta, out: list[Event]) -> None:
+        number = self._numbers[event.k]
+        out.append(event if number == event.k else Delta(number, event.text, event.logprobs))
 
     def _take(self, event: Event, out: list[Event]) -> None:
         match event:
             case Delta() | Open() | Close() | Cite() if self._held is not None and event.k >= self._held.k:
                 self._hold(event, self._held, out)
             case Delta():
-                number = self._numbers[event.k]
-                out.append(event if number == event.k else Delta(number, event.text, event.logprobs))
+                self._grow(event, out)
             case Open():
                 self._open(event, out)
             case Close():
