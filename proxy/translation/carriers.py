@@ -15,6 +15,7 @@ from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import ClientProtocol
+from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in, seal
 
 DETAILS = "reasoning_details"  # of Chat: both the field's name and how a part says that it came from there
@@ -31,15 +32,16 @@ _VERBATIM = 64  # characters of visible text that are not worth a hash
 
 
 def sealed(
-    native: Extra | None, shown: str, field: str | None, hosted: bool, client: ClientProtocol, scope: Scope, model: str
+    native: Extra | None, shown: str, field: str | None, kind: str, client: ClientProtocol, scope: Scope, model: str
 ) -> Extra | None:
     """The client protocol's own block around an envelope; None when there is nothing to bring back.
 
     `native` is the vendor's block, `shown` the text that the client sees of it, `field` the Chat field it came under.
+    `kind` says what is sealed: `reasoning`, `hosted` or `directive`.
     """
     content: Wire = {"m": model}
     if native is not None:
-        content |= {"k": ["hosted" if hosted else "reasoning"], "v": [_without_shown(native, shown)]}
+        content |= {"k": [kind], "v": [_without_shown(native, shown)]}
     elif shown and field is not None:
         content["k"] = ["plain"]
     else:
@@ -180,7 +182,8 @@ class Carrying:
         return event
 
     def _hosted(self, part: HostedCall | Opaque) -> ReplyPart:
-        native = sealed(part.native, "", None, True, self._client, self._scope, self._model)
+        kind = DIRECTIVE if isinstance(part, Opaque) and part.type == DIRECTIVE else "hosted"
+        native = sealed(part.native, "", None, kind, self._client, self._scope, self._model)
         return part if native is None else Reasoning("", redacted=True, native=native)
 
     def _close(self, event: Close) -> Close:
@@ -191,7 +194,7 @@ class Carrying:
 
     def _sealed(self, native: Extra | None, shown: str, field: str | None) -> Extra | None:
         shown = "" if self._hides else shown
-        return sealed(native, shown, field, False, self._client, self._scope, self._model)
+        return sealed(native, shown, field, "reasoning", self._client, self._scope, self._model)
 
     def whole(self, reply: Reply) -> None:
         """The same for a reply that came whole, in place."""
@@ -270,6 +273,8 @@ class _Opening:
         items = content.get("v")
         if not isinstance(items, list) or not items or not all(is_object(item) for item in items):
             return self._drop(part, Rule.CARRIER_BAD)
+        if DIRECTIVE in kinds:
+            return [HostedCall(DIRECTIVE, item, at=part.at) for item in items]
         restored: list[Part] = []
         for item in items:
             # Without a key anyone can write an envelope, so what it holds is held to the form that a vendor gives it.

@@ -8,6 +8,7 @@ from proxy.canonical.events import Event
 from proxy.canonical.fold import Fold, unfold
 from proxy.canonical.reply import Reply
 from proxy.translation.answer_tool import Answering
+from proxy.translation.directives import Directing
 from proxy.translation.fences import Unfencing
 from proxy.translation.stop_strings import StopStrings
 
@@ -22,14 +23,14 @@ class Stage(Protocol):
 @dataclass(slots=True)
 class Emulation:
     """`stops`: strings that end the answer. `answer_tool`: a tool whose call is the answer. `fenced`: JSON was asked
-    for in words, so there may be a code fence around it. `must_call`: a tool call was asked for in words. `pauses`: the
-    backend may stop in the middle of a turn, to be asked to go on.
+    for in words, so there may be a code fence around it. `directive`: the words in which a tool call was asked for.
+    `pauses`: the backend may stop in the middle of a turn, to be asked to go on.
     """
 
     stops: tuple[str, ...] = ()
     answer_tool: str | None = None
     fenced: bool = False
-    must_call: bool = False
+    directive: str | None = None
     pauses: bool = False
 
     def stages(self) -> list[Stage]:
@@ -41,6 +42,8 @@ class Emulation:
             stages.append(Unfencing())
         if self.stops:
             stages.append(StopStrings(self.stops))
+        if self.directive is not None:
+            stages.append(Directing(self.directive))
         return stages
 
 

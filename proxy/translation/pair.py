@@ -209,8 +209,9 @@ class Prepared:
         )
         emulation = self._way.emulation
         self._continuation: Continuation | None = None
-        if emulation.pauses or (emulation.must_call and not stream):
-            self._continuation = Continuation(body, pauses=emulation.pauses, must_call=emulation.must_call)
+        must_call = emulation.directive is not None and not stream
+        if emulation.pauses or must_call:
+            self._continuation = Continuation(body, pauses=emulation.pauses, must_call=must_call)
         self._folding: Folding | None = None
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
 from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.parts import Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
@@ -20,6 +21,7 @@ from proxy.translation.arrange import arrange, drop_billing_header
 from proxy.translation.caching import can_prewarm, fit_cache
 from proxy.translation.carriers import open_carriers
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
+from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
@@ -91,6 +93,7 @@ def prepare(
     """Everything between reading and writing, in place; gives the way back for names and ids, and what the proxy has
     to do itself."""
     open_carriers(request, target, scope, losses)
+    put_back(request)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
     move_assistant_images(request, losses)
@@ -101,7 +104,8 @@ def prepare(
     arrange(request, backend_ids, losses)
     forced = request.tool_policy.mode in ("any", "named")
     fit_tools(request, target, loaded, losses)
-    emulation.must_call = forced and request.tool_policy.mode == "auto"
+    if forced and request.tool_policy.mode == "auto" and isinstance(said := request.turns[-1].parts[-1], Text):
+        emulation.directive = said.text
     emulation.pauses = target.protocol == "messages" and any(isinstance(tool, HostedTool) for tool in request.tools)
     fit_format(request, target, emulation, losses)
     emulation.stops = take_over(request, target, losses)

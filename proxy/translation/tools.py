@@ -8,12 +8,13 @@ from typing import assert_never
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.loss import LossReport, Path, Rule, format_path
-from proxy.canonical.parts import Call, Opaque, Result, Text, Turn
+from proxy.canonical.parts import Call, Opaque, Result
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import joined
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
 from proxy.translation import custom_tools, schemas, typed_tools
+from proxy.translation.directives import say
 
 # Coding agents declare these on every call and work without them (mapping.md 5.4).
 DROPPED_HOSTED = frozenset({"web_search", "image_generation", "tool_search"})
@@ -220,10 +221,4 @@ def _fit_forced(request: Request, policy: ToolPolicy, target: Target, losses: Lo
     sentence = "Answer by calling one of the tools."
     if chosen is not None:
         sentence = f"Call the tool `{joined(chosen.name, chosen.namespace)}` now."
-    _ask_in_words(request, sentence)
-
-
-def _ask_in_words(request: Request, sentence: str) -> None:
-    if not request.turns or request.turns[-1].role != "user":
-        request.turns.append(Turn("user", at=request.turns[-1].at if request.turns else ()))
-    request.turns[-1].parts.append(Text(sentence))
+    say(request.turns, sentence)

@@ -77,7 +77,7 @@ def prepared(client: Protocol, *, stream: bool, must_call: bool = False) -> pair
         context,
         LossReport(),
         Spelling(encode=ids.for_client(client), mint=ids.mint),
-        emulation=Emulation(pauses=True, must_call=must_call),
+        emulation=Emulation(pauses=True, directive="Call." if must_call else None),
     )
 
 
