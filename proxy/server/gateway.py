@@ -20,6 +20,7 @@ from proxy.translation.model_facts import ModelFacts, read_facts
 from proxy.upstream.backend import Backend
 from proxy.upstream.dialects import host_dialect
 from proxy.upstream.headers import read_credential
+from proxy.upstream.learned import RefusedFields
 from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Gateway:
         self.body_limit = body_limit(settings.timeouts)
         self.client_write_limit = Limit(settings.timeouts.client_write, None)
         self.pool = Pool()
+        self.refused_fields = RefusedFields()
         self.open: set[Exchange] = set()
         self._targets: dict[tuple[str, str], Target] = {}
         self._facts: dict[tuple[str, str], ModelFacts] = {}

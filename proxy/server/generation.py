@@ -8,7 +8,8 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.server.answers import Passed, beginning, begins_events, begins_whole, note_estimate, refuse_errors
+from proxy.server.answers import Passed, beginning, begins_events, begins_whole, note_estimate
+from proxy.server.asking import ask
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
@@ -50,11 +51,12 @@ def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
     served = exchange.served = gateway.served[route.upstream.name]
     target = gateway.target(route, seen.model)
     exchange.model = target.model
-    prepared = exchange.prepared = pair.prepare(seen, target, _options(exchange, route, served))
+    options = _options(exchange, route, served, gateway.refused_fields.fields(served.backend.name, target.model))
+    prepared = exchange.prepared = pair.prepare(seen, target, options)
     return prepared, served
 
 
-def _options(exchange: Exchange, route: ModelRoute, served: Served) -> Options:
+def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fields: frozenset[str]) -> Options:
     """The strictest of what the model's entry and the request itself say."""
     return Options(
         exchange.id,
@@ -63,6 +65,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served) -> Options:
         response_model=route.response_model,
         always_stream=route.upstream.always_stream_upstream,
         scope=exchange.gateway.scope(served.backend, exchange.request.headers),
+        refused_fields=refused_fields,
     )
 
 
@@ -107,10 +110,8 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
 async def _ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> bytes | None:
     """The client's reply; None when the backend has to be asked again for the rest of it."""
     exchange.watch.wait(served.limits.first_event_whole)
-    backend = served.backend
-    answer = await exchange.gateway.pool.start(backend, backend.url, headers, prepared.body)
+    answer = await ask(exchange, served, prepared, headers, prepared.body)
     try:
-        await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
         first = await beginning(answer)
         if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
             body = await _fold(exchange, served, prepared, answer, first)

@@ -12,7 +12,8 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, Rejected
-from proxy.server.answers import beginning, begins_whole, note_estimate, refuse_errors
+from proxy.server.answers import beginning, begins_whole, note_estimate
+from proxy.server.asking import ask
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
@@ -65,10 +66,9 @@ class Relay:
 
     async def _ask(self, body: bytes) -> tuple[Answer, bytes]:
         """The backend's answer and its first bytes."""
-        exchange, backend = self._exchange, self._served.backend
+        exchange = self._exchange
         exchange.watch.wait(self._served.limits.first_event)
-        answer = self._answer = await exchange.gateway.pool.start(backend, backend.url, self._headers, body)
-        await refuse_errors(exchange, self._served, answer, same_protocol=self._prepared.same_protocol)
+        answer = self._answer = await ask(exchange, self._served, self._prepared, self._headers, body)
         return answer, await beginning(answer)
 
     async def fail(self, error: Error) -> StreamResponse:

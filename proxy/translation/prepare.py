@@ -26,6 +26,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.refused_fields import leave_out
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
 from proxy.translation.tools import fit_tools, loaded_names
@@ -69,6 +70,7 @@ def write(
     request_id: str = "",
     always_stream: bool = False,
     scope: Scope = NO_SCOPE,
+    refused_fields: frozenset[str] = frozenset(),
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
     context = _context(request, client, request_id)
@@ -83,8 +85,9 @@ def write(
         prewarm = not context.prewarmed
         if prewarm:
             losses.approx(Rule.PREWARM, request.limits.prewarm_at)
-    body = dumps(BACKENDS[target.protocol].write_request(request, target, losses))
-    return Written(body, request.stream, context, spelling, prewarm, emulation)
+    wire = BACKENDS[target.protocol].write_request(request, target, losses)
+    leave_out(target.protocol, wire, refused_fields, losses)
+    return Written(dumps(wire), request.stream, context, spelling, prewarm, emulation)
 
 
 def prepare(

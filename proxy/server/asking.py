@@ -1,0 +1,43 @@
+"""Ask a backend for an answer, and once more without the one field that it refused (mapping.md 17.3)."""
+
+import logging
+
+from multidict import CIMultiDict
+
+from proxy.canonical.errors import Rejected
+from proxy.server.answers import refuse_errors
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Served
+from proxy.translation.pair import Prepared
+from proxy.upstream.pool import Answer
+
+log = logging.getLogger("dragoman")
+
+
+async def ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes) -> Answer:
+    """The backend's answer, which is no error. Raises `Rejected` and `Passed`."""
+    try:
+        return await _ask_once(exchange, served, prepared, headers, body)
+    except Rejected as rejected:
+        mended = prepared.mended(body, rejected.error)
+        if mended is None:
+            raise
+    field, body = mended
+    answer = await _ask_once(exchange, served, prepared, headers, body)
+    backend, model = served.backend.name, exchange.model or ""
+    exchange.gateway.refused_fields.note(backend, model, field)
+    log.info("Upstream %s takes no %s with model %s: it is left out for an hour", backend, field, model[:128])
+    return answer
+
+
+async def _ask_once(
+    exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes
+) -> Answer:
+    backend = served.backend
+    answer = await exchange.gateway.pool.start(backend, backend.url, headers, body)
+    try:
+        await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
+    except BaseException:
+        answer.close()
+        raise
+    return answer
