@@ -39,7 +39,6 @@ async def invite(request: BaseRequest) -> None:
     """Tell a client that waits for it to send its body."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the reply has not begun
 
 
 async def _read(exchange: Exchange, limit: int) -> bytes:
