@@ -98,8 +98,8 @@ ABOUT: dict[Rule, About] = {
         "5.1", "A schema that is a choice between objects becomes one object with all their fields."
     ),
     Rule.SAMPLING: _drop("7.2", "The model takes no sampling parameters."),
-    Rule.SCHEMA_FALLBACK: _several(
-        ("approx", "refuse"), "9.3", "The backend can't enforce this schema: a tool or an instruction stands in for it."
+    Rule.SCHEMA_FALLBACK: _approx(
+        "9.3", "The backend can't enforce this schema: a tool or an instruction stands in for it."
     ),
     Rule.SEARCH_RESULT: _approx("4.5 4.6", "A search result becomes plain text."),
     Rule.STOP_EMULATED: _approx("7.3", "The proxy looks for the stop strings itself, and cuts the answer there."),

@@ -16,7 +16,8 @@ ThinkingType = Literal["adaptive", "budget", "between_tools"]
 class ModelProfile:
     """What a model accepts (mapping.md 18).
 
-    `max_output`: tokens, None when unknown. `efforts`: levels it takes, low to high, empty when none.
+    `max_output`: tokens, None when unknown. `context`: tokens that prompt and limit must fit in together, None where
+    only what is really used counts. `efforts`: levels it takes, low to high, empty when none.
     `thinking`: values of M `thinking.type` beside `disabled`; `thinking_default`: it thinks unasked; `thinking_off`:
     thinking can be switched off. `sampling`: takes temperature and top_p; `sampling_xor`: only one of the two;
     `sampling_without_effort`: only with effort `none`. `forced`: takes a forced tool choice. `mid_system`: honours
@@ -28,6 +29,7 @@ class ModelProfile:
 
     name: str = "unknown"
     max_output: int | None = None
+    context: int | None = None
     efforts: tuple[Effort, ...] = ()
     thinking: tuple[ThinkingType, ...] = ()
     thinking_default: bool = False

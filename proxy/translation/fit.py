@@ -8,10 +8,13 @@ from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Reasoning
 from proxy.canonical.request import Effort, Request, Sampling
 from proxy.canonical.target import ModelProfile, Target
+from proxy.translation import estimate
 from proxy.translation.profiles import UNKNOWN_CLAUDE
 
 FALLBACK_MAX_OUTPUT = 8192  # tokens, for a Claude model that no table knows (mapping.md 7.1)
 MIN_BUDGET = 1024
+LEAST_OUTPUT = 4096  # tokens, however full the context is
+SPARE = 1024  # tokens by which an estimate may fall short
 RUNGS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 # Absolute numbers, so that one request gives one budget whatever limit the client set (mapping.md 8.2).
@@ -158,10 +161,17 @@ def _fit_limits(request: Request, target: Target, losses: LossReport) -> None:
     if target.protocol == "messages":
         ceiling = target.profile.max_output or FALLBACK_MAX_OUTPUT
         if limits.max_output is None:
-            limits.max_output = ceiling
+            limits.max_output = _within(target.profile.context, ceiling, request)
         elif target.profile.max_output is not None and limits.max_output > ceiling:
             losses.approx(Rule.MAX_CLAMP, limits.max_output_at)
             limits.max_output = ceiling
+
+
+def _within(context: int | None, ceiling: int, request: Request) -> int:
+    """The ceiling, or what a context that must hold the prompt as well leaves of it (mapping.md 7.1)."""
+    if context is None:
+        return ceiling
+    return max(LEAST_OUTPUT, min(ceiling, context - estimate.tokens(request) - SPARE))
 
 
 # --- reasoning (8.2 to 8.4) ---

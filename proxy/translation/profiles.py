@@ -9,6 +9,7 @@ from proxy.canonical.request import Effort
 from proxy.canonical.target import ModelProfile
 
 K = 1000
+_CONTEXT = 200 * K  # of the models before 4.5, which count the limit in (mapping.md 7.1)
 _LOW_HIGH: tuple[Effort, ...] = ("low", "medium", "high")
 _LOW_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
 _ALL: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
@@ -31,6 +32,7 @@ _BUDGET = ModelProfile(
     thinking=("budget",),
     sampling_xor=True,
 )
+_BEFORE_4_5 = replace(_BUDGET, structured=False, context=_CONTEXT)
 _FOUR_SIX = replace(
     _BUDGET,
     name="claude-4-6",
@@ -42,7 +44,7 @@ _FOUR_SIX = replace(
 _ALWAYS_ON = replace(_FIVE, thinking_off=False, mid_system=True)
 _OPUS_4_7 = replace(_FIVE, name="claude-opus-4-7", thinking_default=False)
 _NEWEST = replace(_ALWAYS_ON, forced=False, narrates_in_thinking=True)
-_OLD = ModelProfile("claude-3", max_output=4096, structured=False)
+_OLD = ModelProfile("claude-3", max_output=4096, context=_CONTEXT, structured=False)
 
 CLAUDE: dict[str, ModelProfile] = {
     "claude-fable-5": _ALWAYS_ON,
@@ -71,10 +73,10 @@ CLAUDE: dict[str, ModelProfile] = {
     "claude-opus-4-5": replace(_BUDGET, name="claude-opus-4-5"),
     "claude-sonnet-4-5": _BUDGET,
     "claude-haiku-4-5": _BUDGET,
-    "claude-opus-4": replace(_BUDGET, max_output=32 * K, sampling_xor=False, structured=False),
-    "claude-opus-4-1": replace(_BUDGET, max_output=32 * K, structured=False),
-    "claude-sonnet-4": replace(_BUDGET, sampling_xor=False, structured=False),
-    "claude-3-7-sonnet": replace(_BUDGET, sampling_xor=False, structured=False),
+    "claude-opus-4": replace(_BEFORE_4_5, max_output=32 * K, sampling_xor=False),
+    "claude-opus-4-1": replace(_BEFORE_4_5, max_output=32 * K),
+    "claude-sonnet-4": replace(_BEFORE_4_5, sampling_xor=False),
+    "claude-3-7-sonnet": replace(_BEFORE_4_5, sampling_xor=False),
     "claude-3-5-": replace(_OLD, max_output=8192),
     "claude-3-": _OLD,
     "claude-": UNKNOWN_CLAUDE,

@@ -16,6 +16,7 @@ from proxy.canonical.request import (
 )
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import FunctionTool, ToolPolicy
+from proxy.translation import estimate
 from proxy.translation.fit import RUNGS, effort_of_budget, fit, rung_down
 from proxy.translation.profiles import profile_of
 
@@ -224,6 +225,22 @@ def test_what_changes_the_answer_is_refused(sampling: Sampling) -> None:
 def test_output_limit_toward_claude(model: str, given: int | None, limit: int, losses: list[str]) -> None:
     request, found = fitted(chat(limits=Limits(given)), target("messages", model))
     assert (request.limits.max_output, found) == (limit, losses)
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "limit"),
+    [
+        ("claude-sonnet-4", 1, 64000),
+        ("claude-sonnet-4", 500_000, 200_000 - 1024),
+        ("claude-sonnet-4", 900_000, 4096),
+        ("claude-sonnet-4-5", 900_000, 64000),
+    ],
+)
+def test_what_a_full_context_leaves(model: str, words: int, limit: int) -> None:
+    request = chat()
+    request.turns[0].parts[:] = [Text("x" * words)]
+    prompt = estimate.tokens(request) if words == 500_000 else 0
+    assert fitted(request, target("messages", model))[0].limits.max_output == limit - prompt
 
 
 def test_openai_chat_refuses_tools_with_reasoning_and_says_what_to_do() -> None:
