@@ -13,7 +13,8 @@ from proxy.translation.envelope import PREFIXES, Scope
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import PROTOCOLS, Json, Protocol, read_events
-from tests.properties.scripts import Part, Script, event_bytes, whole_bytes
+from tests.properties.scripts import Part, Script
+from tests.properties.spoken import event_bytes, whole_bytes
 
 PAIRS = [(client, backend) for client in PROTOCOLS for backend in PROTOCOLS if client != backend]
 TURNS = 10
