@@ -155,9 +155,6 @@ async def test_losses_are_shown_hidden_or_refused_as_the_strictest_says(
     assert (got, headers.get("dragoman-loss")) == (status, shown)
 
 
-@pytest.mark.parametrize("told", [True, False])
-@pytest.mark.parametrize("streams", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
 async def test_an_ignored_loss_is_recorded_and_logged_once_a_model(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "dragoman.loss")
     ignored = LossPolicy(ignored=frozenset({Rule.SEED}))
@@ -172,6 +169,9 @@ async def test_an_ignored_loss_is_recorded_and_logged_once_a_model(caplog: pytes
     ]
 
 
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
 async def test_an_estimate_says_that_it_is_one(stream: bool, streams: bool, told: bool) -> None:
     """What the backend tells at the end of a stream is too late for the head of the reply, and right at its end."""
     usage = json.dumps(REPLIES["chat"]["usage"]).encode()
