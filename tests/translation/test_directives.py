@@ -14,7 +14,8 @@ from proxy.translation.profiles import profile_of
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import Json, Protocol, read_events
-from tests.properties.scripts import Part, Script, event_bytes, whole_bytes
+from tests.properties.scripts import Part, Script
+from tests.properties.spoken import event_bytes, whole_bytes
 from tests.properties.test_carriers import first_request, with_answer
 
 SCRIPT = Script((Part("reasoning", ("Hm.",), 0), Part("call", ("{}",), 1)), "tool")
