@@ -97,6 +97,7 @@ class ModelProfileEntry(Section):
     match: Glob
     base: ProfileName | None = None
     max_output: Annotated[int, Field(ge=1)] | None = None
+    context: Annotated[int, Field(ge=1)] | None = None
     efforts: tuple[Effort, ...] | None = None
     thinking: tuple[ThinkingType, ...] | None = None
     thinking_default: bool | None = None
