@@ -152,9 +152,9 @@ class PassThrough:
 
     def _look(self, event: SseEvent) -> None:
         payload = self._last = event.payload
-        if not self.started:
-            self._look_at_first(event)
-        elif self._client == "chat":
+        if not self.started and not self._begins(event):
+            return
+        if self._client == "chat":
             if payload == DONE or _FINISH_REASON.search(payload):
                 self.finished = True
             elif b'"error"' in payload:
@@ -168,12 +168,14 @@ class PassThrough:
             if kind in (b"error", _FAILED) or event.name == "error":
                 self._look_for_error(event)
 
-    def _look_at_first(self, event: SseEvent) -> None:
-        """The first event decides about the status, so it alone is read in full."""
-        self._look_for_error(event)
+    def _begins(self, event: SseEvent) -> bool:
+        """Whether the first event begins an answer. It decides about the status, so it alone is read in full."""
+        if event.payload == DONE:
+            self.failed = broken_stream()
+        else:
+            self._look_for_error(event)
         self.started = self.failed is None
-        if self._client == "chat" and (event.payload == DONE or _FINISH_REASON.search(event.payload)):
-            self.finished = True
+        return self.started
 
     def _look_for_error(self, event: SseEvent) -> None:
         if event.payload == DONE:

@@ -127,3 +127,17 @@ def test_messages_that_told_why_they_stop_are_over(kept: int) -> None:
     stream = passing("messages")
     assert (stream.feed(raw) + stream.end() == raw) is (kept == 1)
     assert stream.finished is (kept == 1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_end_mark_alone_is_no_answer(protocol: BackendProtocol) -> None:
+    stream = passing(protocol)
+    stream.feed(b"data: [DONE]\n\n")
+    assert (stream.started, stream.failed is not None) == (False, True)
+
+
+def test_an_answer_may_be_one_event() -> None:
+    last = EVENTS["responses"][-1].encode()
+    stream = passing("responses")
+    assert stream.feed(last) + stream.end() == last
+    assert (stream.finished, stream.failed) == (True, None)
