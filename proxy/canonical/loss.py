@@ -121,6 +121,7 @@ class Rule(StrEnum):
     NAMESPACE = "namespace"
     OUTPUT_CONFIG = "output-config"
     OUTPUT_SCHEMA = "output-schema"
+    PARAMETERS = "parameters"
     PREDICTION = "prediction"
     PRESENCE_PENALTY = "presence-penalty"
     PREVIOUS_RESPONSE_ID = "previous-response-id"

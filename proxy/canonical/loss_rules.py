@@ -66,9 +66,9 @@ ABOUT: dict[Rule, About] = {
     Rule.FORCED_CHOICE: _approx("6.2", "A forced tool call and thinking exclude each other: one of them yields."),
     Rule.FOREIGN_REASONING: _drop("8.6", "Reasoning that another backend made is left out: this one can't read it."),
     Rule.HOSTED_TOOL: _several(
-        ("drop", "refuse"),
+        ("approx", "drop", "refuse"),
         "5.4 5.5",
-        "The backend does not run this tool, or what it did is of no use to another backend.",
+        "The backend runs this tool its own way or not at all, or what it did is of no use to another backend.",
     ),
     Rule.IMAGE_DETAIL: _drop("4.2", "How closely to look at an image can't be said in the backend's protocol."),
     Rule.IS_ERROR: _approx("4.5", "The error flag of a tool's result becomes its first words."),
@@ -182,7 +182,9 @@ ABOUT: dict[Rule, About] = {
     Rule.ITEM_REFERENCE: _several(("drop", "refuse"), "11.2", "Nothing is stored that an item could refer to."),
     Rule.LOGIT_BIAS: _drop("7.4", "The backend can't make single tokens more or less likely."),
     Rule.LOGPROBS: _drop("7.4", "How likely tokens are is not told by the backend, or of no use to it."),
-    Rule.MAX_TOOL_CALLS: _drop("6.4", "The number of tool calls can't be limited in the backend's protocol."),
+    Rule.MAX_TOOL_CALLS: _several(
+        ("approx", "drop"), "6.4", "The number of tool calls is limited tool by tool, or can't be limited at all."
+    ),
     Rule.MCP_SERVERS: _several(("approx", "drop", "refuse"), "5.4", "The backend does not connect to this MCP server."),
     Rule.METADATA: _drop("11.1", "The metadata of a request has no place in the backend's protocol."),
     Rule.MIN_P: _drop("7.2", "The backend's protocol has no such limit on sampling."),
@@ -191,6 +193,9 @@ ABOUT: dict[Rule, About] = {
     Rule.NAMESPACE: _approx("3.3", "Tools of a group are sent one by one, without what the group says of itself."),
     Rule.OUTPUT_CONFIG: _approx("2.2", "Settings of one turn hold for the whole request."),
     Rule.OUTPUT_SCHEMA: _drop("5.1", "What a tool's output looks like can't be said in the backend's protocol."),
+    Rule.PARAMETERS: _approx(
+        "5.1 17.2", "Keywords that the backend refuses are left out of a tool's schema, or said in words."
+    ),
     Rule.PREDICTION: _drop("7.4", "The backend can't be given a prediction of its answer."),
     Rule.PRESENCE_PENALTY: _drop("7.4", "The backend's protocol has no presence penalty."),
     Rule.PREVIOUS_RESPONSE_ID: _refuse(

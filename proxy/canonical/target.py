@@ -79,6 +79,9 @@ class Dialect:
     no_tool_choice_none: bool = False
     any_is: Literal["required", "any"] = "required"
     named_choice: bool = True
+    no_forced_choice: bool = False  # `tool_choice` is not heeded
+    no_forced_thinking: bool = False  # a forced tool choice is refused while the model thinks
+    plain_schemas: bool = False  # knows a part of JSON Schema
     custom_tools: bool = False
     fields: frozenset[str] = frozenset()  # optional request fields it takes beyond the core (top_k, store, metadata, …)
     no_fields: frozenset[str] = frozenset()  # core request fields it refuses (seed, logit_bias, …)
@@ -87,9 +90,14 @@ class Dialect:
     seed_key: str = "seed"
     echo_reasoning: bool = True
     reasoning_field: str = "reasoning_content"
+    efforts: frozenset[str] = frozenset()  # the levels of reasoning of all its models, where it says so
+    thinking_switch: Literal["none", "effort", "thinking", "enable_thinking", "template", "reasoning"] = "none"
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
     # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.
     cache_marks: Literal["none", "breakpoint", "cache_control"] = "none"
+    # Responses and Messages: kinds of hosted tools that it runs and that a client of another vendor may ask for. On Chat
+    # it is `web_search_options` in `fields`.
+    hosted_tools: frozenset[str] = frozenset()
     # Messages, request side
     unsigned_thinking: bool = False
     auto_cache: Literal["none", "top_level", "marks"] = "none"  # how caching that nobody asked for is asked for

@@ -32,6 +32,9 @@ def _check_upstreams(document: Document) -> None:
         if isinstance(timeouts, dict) and "body_read" in timeouts:
             message = "belongs to the timeouts of the whole file: a body is read before it is known where it goes"
             document.note(("upstreams", index, "timeouts", "body_read"), message)
+        if entry.get("protocol") in ("chat", "responses") and "://api.anthropic.com" in str(entry.get("base_url")):
+            message = "must be messages at Anthropic: its Chat endpoint ignores formats, effort and caching in silence"
+            document.note(("upstreams", index, "protocol"), message)
         _check_dialect(document, index, entry)
 
 

@@ -4,10 +4,10 @@ All of it works on the canonical request, so that writers only write. A setting 
 that equals the default is removed in silence, since nothing changes.
 """
 
-from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Reasoning
 from proxy.canonical.request import Effort, Request, Sampling
-from proxy.canonical.target import ModelProfile, Target
+from proxy.canonical.target import Dialect, ModelProfile, Target
 from proxy.translation import estimate
 from proxy.translation.profiles import UNKNOWN_CLAUDE
 
@@ -306,13 +306,14 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
     if policy.mode in ("adaptive", "budget") and policy.show is None:
         policy.show = True  # a Messages client that asks for thinking and does not say "omitted" wants to see it
     policy.mode, policy.budget = None, None
+    if target.dialect.no_forced_thinking and request.tool_policy.mode in ("any", "named") and effort != "none":
+        # The caller depends on the call and nobody on the thinking (mapping.md 6.2).
+        losses.approx(Rule.FORCED_CHOICE, request.tool_policy.at)
+        effort = "none"
     if effort is None:
         return
     if target.profile.unknown:
-        # A name that no table knows is taken at the client's word; only `none` is unsafe to send (mapping.md 8.4).
-        policy.effort = None if effort == "none" else effort
-        if effort == "none":
-            losses.approx(Rule.REASONING_OFF, policy.at)
+        policy.effort = _effort_of_server(effort, target.dialect, policy.at, losses)
         return
     if not accepted:
         if effort != "none":
@@ -323,6 +324,24 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
     if fitted != effort:
         losses.approx(Rule.REASONING_OFF if effort == "none" else Rule.EFFORT, policy.at)
     policy.effort = fitted
+
+
+def _effort_of_server(effort: Effort, dialect: Dialect, at: Path, losses: LossReport) -> Effort | None:
+    """What a server takes for a model that no table knows: the client's word, unless its dialect says more.
+
+    Only `none` is unsafe to send to a server without a switch (mapping.md 8.4).
+    """
+    if effort == "none":
+        if dialect.thinking_switch == "none":
+            losses.approx(Rule.REASONING_OFF, at)
+            return None
+        return effort
+    if not dialect.efforts:
+        return effort
+    fitted = rung_down(effort, tuple(level for level in RUNGS if level in dialect.efforts))
+    if fitted != effort:
+        losses.approx(Rule.EFFORT, at)
+    return fitted
 
 
 def _check_functions_with_reasoning(request: Request, target: Target, losses: LossReport) -> None:

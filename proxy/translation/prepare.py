@@ -26,6 +26,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.refused_fields import leave_out
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
@@ -113,6 +114,7 @@ def prepare(
     fit_format(request, target, emulation, losses)
     emulation.stops = take_over(request, target, losses)
     fit(request, target, losses)
+    fit_schemas(request, target, losses)
     fit_cache(request, target, losses)
     names = tool_names.respell(request)
     return Spelling(

@@ -208,13 +208,14 @@ def _fit_subset(request: Request, policy: ToolPolicy, refs: list[ToolRef], targe
 def _fit_forced(request: Request, policy: ToolPolicy, target: Target, losses: LossReport) -> None:
     """Models that can't be forced are asked in words instead (mapping.md 6.2)."""
     chosen = policy.named
-    if target.profile.forced and (chosen is None or target.dialect.named_choice):
+    heeded = target.profile.forced and not target.dialect.no_forced_choice
+    if heeded and (chosen is None or target.dialect.named_choice):
         return
     losses.approx(Rule.FORCED_CHOICE, policy.at)
     if chosen is not None:
         request.tools = [tool for tool in request.tools if _means(chosen, tool)]
     policy.named = None
-    if target.profile.forced:
+    if heeded:
         policy.mode = "any"
         return
     policy.mode = "auto"

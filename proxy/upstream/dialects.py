@@ -32,19 +32,28 @@ _OPENAI_CHAT_FIELDS = frozenset(
         "web_search_options",
     }
 )
+_HOSTED = frozenset({"web_search", "code", "mcp", "tool_search"})
 _LOCAL_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 
 _OPENAI_CHAT = Dialect(
     "openai",
     "openai",
     max_tokens_key="max_completion_tokens",
+    call_id_limit=40,
     developer_role=True,
     custom_tools=True,
     echo_reasoning=False,
     fields=_OPENAI_CHAT_FIELDS,
-    call_id_limit=40,
     stop_limit=4,
     cache_marks="breakpoint",
+)
+_OPENAI_RESPONSES = Dialect(
+    "openai",
+    "openai",
+    custom_tools=True,
+    developer_role=True,
+    cache_marks="breakpoint",
+    hosted_tools=_HOSTED,
 )
 _VLLM_CHAT = Dialect(
     "vllm",
@@ -54,6 +63,7 @@ _VLLM_CHAT = Dialect(
     tool_images=True,
     fields=_LOCAL_SAMPLING | {"chat_template_kwargs", "continue_final_message", "continuous_usage_stats"},
     reasoning_field="reasoning",
+    thinking_switch="template",
 )
 
 
@@ -77,16 +87,34 @@ _CHAT = _by_name(
         "ollama",
         no_url_images=True,
         no_tool_choice_none=True,
+        no_forced_choice=True,
         no_fields=frozenset({"n", "logit_bias"}),
         reasoning_field="reasoning",
+        thinking_switch="effort",
     ),
-    Dialect("llamacpp", "llamacpp", named_choice=False, no_url_images=True, fields=_LOCAL_SAMPLING),
-    Dialect("deepseek", "deepseek", reasoning_required=True, no_json_schema=True),
+    Dialect(
+        "llamacpp",
+        "llamacpp",
+        named_choice=False,
+        no_url_images=True,
+        fields=_LOCAL_SAMPLING,
+        thinking_switch="template",
+    ),
+    Dialect(
+        "deepseek",
+        "deepseek",
+        no_forced_thinking=True,
+        efforts=frozenset({"low", "high", "max"}),
+        thinking_switch="thinking",
+        reasoning_required=True,
+        no_json_schema=True,
+    ),
     Dialect(
         "openrouter",
         "openrouter",
         fields=_LOCAL_SAMPLING | {"provider", "models", "plugins", "reasoning", "user"},
         reasoning_field="reasoning",
+        thinking_switch="reasoning",
         cache_marks="cache_control",
     ),
     Dialect(
@@ -96,6 +124,7 @@ _CHAT = _by_name(
         fields=frozenset({"reasoning_format", "service_tier", "user"}),
         no_fields=frozenset({"logprobs", "top_logprobs", "logit_bias", "n"}),
         reasoning_field="reasoning",
+        thinking_switch="effort",
     ),
     Dialect(
         "mistral",
@@ -106,22 +135,22 @@ _CHAT = _by_name(
         no_fields=frozenset({"logit_bias", "logprobs", "top_logprobs"}),
         no_stream_options=True,
     ),
-    _named("gemini"),
+    Dialect("gemini", "gemini", plain_schemas=True),
     _named("xai"),
     _named("together"),
     _named("fireworks"),
     Dialect("cerebras", "cerebras", max_tokens_key="max_completion_tokens"),
-    _named("moonshot"),
-    _named("glm"),
-    _named("qwen"),
-    _named("minimax"),
+    Dialect("moonshot", "moonshot", thinking_switch="thinking"),
+    Dialect("glm", "glm", thinking_switch="thinking"),
+    Dialect("qwen", "qwen", thinking_switch="enable_thinking"),
+    Dialect("minimax", "minimax", thinking_switch="thinking"),
     _named("lmstudio"),
 )
 
 _RESPONSES = _by_name(
     Dialect(custom_tools=True, developer_role=True),
-    Dialect("openai", "openai", custom_tools=True, developer_role=True, cache_marks="breakpoint"),
-    Dialect("azure", "azure", custom_tools=True, developer_role=True, cache_marks="breakpoint"),
+    _OPENAI_RESPONSES,
+    replace(_OPENAI_RESPONSES, name="azure", family="azure"),
     Dialect("vllm", "vllm", custom_tools=True),
     Dialect("sglang", "sglang"),
     Dialect("ollama", "ollama", lax_terminal=True),
@@ -132,10 +161,10 @@ _RESPONSES = _by_name(
 
 _MESSAGES = _by_name(
     Dialect(),
-    Dialect("anthropic", "anthropic", auto_cache="top_level"),
+    Dialect("anthropic", "anthropic", auto_cache="top_level", hosted_tools=_HOSTED),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
-    Dialect("bedrock", "bedrock", auto_cache="marks"),
-    Dialect("vertex", "vertex", auto_cache="marks"),
+    Dialect("bedrock", "bedrock", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
+    Dialect("vertex", "vertex", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
     *(
         Dialect(name, name, unsigned_thinking=True)
         for name in ("vllm", "sglang", "ollama", "llamacpp", "deepseek", "glm", "moonshot", "minimax", "qwen")
@@ -221,7 +250,7 @@ def _flag_value(flag: str, value: object) -> object:
     if wanted == frozenset[str]:
         if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
             return frozenset(value)
-        raise UnknownDialect(f"{flag} is a list of field names")
+        raise UnknownDialect(f"{flag} is a list of names")
     kinds: tuple[type, ...] = get_args(wanted) or (wanted,)
     if type(value) in kinds:
         return value

@@ -153,6 +153,10 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
         ),
         (GOOD + "model_profiles: [{match: a, efforts: [hihg]}]", ":2: model_profiles[0].efforts[0]: must be 'none',"),
         (
+            "upstreams: [{name: a, protocol: chat, base_url: 'https://api.anthropic.com/v1'}]",
+            ":1: upstreams[0].protocol: must be messages at Anthropic",
+        ),
+        (
             GOOD + "state: {carrier_keys: ['too short']}",
             ":2: state.carrier_keys[0]: must be 32 bytes in hex or base64",
         ),

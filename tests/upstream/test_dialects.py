@@ -59,8 +59,8 @@ def test_flags_are_laid_over_the_profile() -> None:
         ({"call_id_limit": True}, "call_id_limit is a whole number"),
         ({"stop_limit": "4"}, "stop_limit is a whole number or null"),
         ({"any_is": "all"}, "any_is is one of required, any"),
-        ({"fields": "top_k"}, "fields is a list of field names"),
-        ({"fields": [1]}, "fields is a list of field names"),
+        ({"fields": "top_k"}, "fields is a list of names"),
+        ({"fields": [1]}, "fields is a list of names"),
     ],
 )
 def test_a_flag_that_is_none_is_refused(flags: dict[str, object], told: str) -> None:

@@ -128,12 +128,26 @@ def _write_sampling(request: Request, sender: _Sender) -> None:
             sender.send(name, value, rule, request.sampling.place_of(name))
 
 
+# How servers are told not to think, where it is not an effort (mapping.md 8.8).
+_OFF: dict[str, tuple[str, object]] = {
+    "thinking": ("thinking", {"type": "disabled"}),
+    "enable_thinking": ("enable_thinking", False),
+    "template": ("chat_template_kwargs", {"enable_thinking": False}),
+    "reasoning": ("reasoning", {"enabled": False}),
+}
+
+
 def _write_reasoning(request: Request, sender: _Sender) -> None:
-    """The effort; OpenRouter wants it in an object that other servers do not know."""
+    """The effort, or the server's own switch; OpenRouter wants it in an object that other servers do not know."""
     effort = request.reasoning.effort
+    shown = request.reasoning.show is True or effort not in (None, "none")
+    if shown and sender.takes("reasoning_format"):
+        sender.body["reasoning_format"] = "parsed"  # Groq, which else hides it or puts it into the text
     if effort is None:
         return
-    if sender.takes("reasoning"):
+    if effort == "none" and (switch := _OFF.get(sender.dialect.thinking_switch)) is not None:
+        sender.body[switch[0]] = switch[1]
+    elif sender.takes("reasoning"):
         sender.body["reasoning"] = {"effort": effort}
     else:
         sender.send("reasoning_effort", effort, Rule.EFFORT, request.reasoning.at)

@@ -51,7 +51,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
         body["cache_control"] = write_mark(request.cache.ttl)
     if request.identity.end_user is not None:
         body["metadata"] = {"user_id": request.identity.end_user}
-    tier = _service_tier(request, losses)
+    tier = _service_tier(request, target, losses)
     if tier is not None:
         body["service_tier"] = tier
     _record_dropped(request, losses)
@@ -110,11 +110,11 @@ _TIERS: dict[str, tuple[str, bool]] = {
 }
 
 
-def _service_tier(request: Request, losses: LossReport) -> str | None:
+def _service_tier(request: Request, target: Target, losses: LossReport) -> str | None:
     tier = request.service.tier
     if tier is None or tier == "auto":
         return None
-    if tier not in _TIERS:
+    if tier not in _TIERS or "service_tier" in target.dialect.no_fields:
         losses.drop(Rule.SERVICE_TIER, ("service_tier",))
         return None
     name, differs = _TIERS[tier]
