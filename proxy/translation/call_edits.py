@@ -10,6 +10,7 @@ from typing import Protocol
 
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Open
 from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Call, ReplyPart
 from proxy.canonical.reply import Reply
 from proxy.canonical.spelling import Spelling
@@ -115,6 +116,8 @@ class CallEditing:
             self._take(event, out)
 
 
+_AT: Path = ("reply",)
+
 PARALLEL = "multi_tool_use.parallel"
 _OF_FUNCTIONS = "functions."
 
@@ -165,12 +168,15 @@ def _inner_calls(arguments: str) -> list[tuple[str, str]]:
 
 
 class OnlyFirst:
-    """One call a reply, for clients that want no parallel calls of backends that can't be told (mapping.md 6.3)."""
+    """One call a reply: for clients that want no parallel calls of backends that can't be told (mapping.md 6.3), and
+    for the deprecated form of Chat's replies, which has room for one.
+    """
 
-    __slots__ = ("_called",)
+    __slots__ = ("_called", "_losses")
 
-    def __init__(self) -> None:
+    def __init__(self, losses: LossReport) -> None:
         self._called = False
+        self._losses = losses
 
     def takes(self, _call: Call) -> bool:
         """Whether another call came before."""
@@ -179,4 +185,5 @@ class OnlyFirst:
 
     def edit(self, _call: Call) -> list[Call]:
         """Nothing: the history that comes back has one call only."""
+        self._losses.approx(Rule.PARALLEL_ENFORCED, _AT)
         return []

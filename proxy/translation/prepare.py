@@ -124,7 +124,7 @@ def prepare(
         ids.mint,
         wraps_custom=any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
         declared=frozenset(tool.name for tool in request.tools if not isinstance(tool, HostedTool)),
-        one_call=request.tool_policy.only_first,
+        one_call=request.tool_policy.only_first or request.legacy_functions,
     )
 
 

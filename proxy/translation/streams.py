@@ -75,7 +75,7 @@ class WayBack:
         if spelling.declared and self.backend != "messages":
             edits.append(SplitParallel(spelling))
         if spelling.one_call:
-            edits.append(OnlyFirst())
+            edits.append(OnlyFirst(self.losses))
         if any(name.kind == "typed" for name in spelling.names.values()):
             edits.append(TypedCalls(self.client))
         return edits

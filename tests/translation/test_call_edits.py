@@ -7,6 +7,7 @@ import pytest
 from proxy.canonical.errors import Error, ErrorClass
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start
 from proxy.canonical.fold import Fold, unfold
+from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Citation, ReplyPart, Text
 from proxy.canonical.reply import Reply
 from proxy.canonical.spelling import Spelling, ToolName
@@ -22,6 +23,9 @@ from proxy.translation.call_edits import (
     edit_reply,
 )
 from proxy.translation.ids import for_client
+from tests.harness.model_replies import Answer, write_whole
+from tests.harness.model_replies import Call as Said
+from tests.harness.wire import Protocol
 
 
 def spelling() -> Spelling:
@@ -94,7 +98,9 @@ def test_ids_of_split_calls_keep_to_the_clients_limit() -> None:
 def test_only_the_first_call_is_left(through: object) -> None:
     assert callable(through)
     parts = (Text("A"), Call("c", "f", "{}"), Call("d", "f", '{"a":1}'), Text("B"), Call("e", "g", "{}"))
-    assert through(OnlyFirst(), *parts) == [Text("A"), Call("c", "f", "{}"), Text("B")]
+    losses = LossReport()
+    assert through(OnlyFirst(losses), *parts) == [Text("A"), Call("c", "f", "{}"), Text("B")]
+    assert {(loss.rule, loss.level) for loss in losses.losses} == {("parallel-enforced", "approx")}
 
 
 def test_what_begins_behind_a_waiting_call_waits_with_it() -> None:
@@ -184,3 +190,22 @@ def test_calls_after_the_first_are_cut_where_the_backend_has_no_flag() -> None:
     reply = json.loads(prepared.reply(json.dumps(ANSWER).encode()))
     assert [block["input"] for block in reply["content"]] == [{"n": 0}]
     assert reply["stop_reason"] == "tool_use"
+
+
+@pytest.mark.parametrize("backend", ["messages", "responses"])
+def test_the_deprecated_functions_ask_for_one_call_and_show_one(backend: Protocol) -> None:
+    legacy = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "functions": [{"name": "look"}]}
+    asked = pair.prepare(
+        pair.peek("chat", json.dumps(legacy).encode()), Target(backend, "m", Dialect()), pair.Options()
+    )
+    sent = json.loads(asked.body)
+    if backend == "messages":
+        assert sent["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+    else:
+        assert sent["parallel_tool_calls"] is False
+    answer = Answer("m", calls=(Said("call_1", "look", {"at": 1}), Said("call_2", "look", {"at": 2})))
+    choice = json.loads(asked.reply(json.dumps(write_whole(backend, answer)).encode()))["choices"][0]
+    called = choice["message"]["function_call"]
+    assert (called["name"], json.loads(called["arguments"])) == ("look", {"at": 1})
+    assert choice["finish_reason"] == "function_call"
+    assert "parallel-enforced" in {loss.rule for loss in asked.losses}
