@@ -4,9 +4,11 @@ Noted here once for all writers, which only write. Nothing is refused: the answe
 """
 
 from proxy.canonical.events import Cite, Close, Event, Open
+from proxy.canonical.jsontext import NotJson, loads
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Citation, Extra, HostedCall, Opaque, Reasoning, ReplyPart, Text
+from proxy.canonical.parts import Call, Citation, Extra, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.canonical.reply import Reply
+from proxy.protocols.arguments import decoded
 from proxy.translation.codecs import ClientProtocol
 
 _STATE = ("signature", "data", "encrypted_content")  # what makes a vendor's own reasoning worth sending back
@@ -33,6 +35,20 @@ def note_reply(reply: Reply, client: ClientProtocol, losses: LossReport) -> None
         if isinstance(part, Text):
             for citation in part.citations or ():
                 _note_citation(citation, client, losses)
+        elif isinstance(part, Call) and client == "messages":
+            _note_arguments(part, losses)
+
+
+def _note_arguments(call: Call, losses: LossReport) -> None:
+    """Only a whole reply wraps what is no object; a stream has passed it on by the time that it shows."""
+    if call.kind == "custom":
+        return
+    text = decoded(call.arguments)
+    try:
+        if text and type(loads(text)) is not dict:
+            losses.approx(Rule.BAD_ARGS, _AT)
+    except NotJson:
+        losses.approx(Rule.BAD_ARGS, _AT)
 
 
 def _note_part(part: ReplyPart, client: ClientProtocol, losses: LossReport) -> None:
@@ -64,3 +80,5 @@ def _note_citation(citation: Citation, client: ClientProtocol, losses: LossRepor
         losses.drop(Rule.FILE_CITATION, _AT)
     elif client != "responses":
         losses.drop(Rule.DOC_CITATION, _AT)
+    elif citation.kind == "document":
+        losses.approx(Rule.DOC_CITATION, _AT)  # its pages or characters have no place

@@ -26,8 +26,16 @@ DOCUMENT = Citation("document", title="a")
         (Text("a", [Citation("url", "https://a.example")]), "chat", []),
         (Text("a", [DOCUMENT]), "chat", ["doc-citation"]),
         (Text("a", [DOCUMENT]), "messages", ["file-citation"]),
-        (Text("a", [DOCUMENT]), "responses", []),
+        (Text("a", [DOCUMENT]), "responses", ["doc-citation"]),
+        (Text("a", [Citation("file", "kb-1")]), "responses", []),
         (Call("c", "f"), "chat", []),
+        (Call("c", "f", "{not"), "chat", []),
+        (Call("c", "f"), "messages", []),
+        (Call("c", "f", "null"), "messages", []),
+        (Call("c", "f", '{"a":1}'), "messages", []),
+        (Call("c", "f", "any text", kind="custom"), "messages", []),
+        (Call("c", "f", "{not"), "messages", ["bad-args"]),
+        (Call("c", "f", "[1]"), "messages", ["bad-args"]),
     ],
 )
 def test_a_part_of_a_whole_reply(part: ReplyPart, client: ClientProtocol, rules: list[str]) -> None:
