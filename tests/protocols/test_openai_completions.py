@@ -1,9 +1,13 @@
-"""Token counts as Chat servers give them."""
+"""Token counts as Chat servers give them, and the words for why an answer ended."""
+
+from typing import get_args, get_type_hints
 
 import pytest
+from openai.types.chat.chat_completion import Choice
 
+from proxy.canonical.stop import Stop, StopKind
 from proxy.canonical.usage import Usage
-from proxy.protocols.openai_completions import read_usage, write_usage
+from proxy.protocols.openai_completions import FINISH_REASONS, finish_reason, read_usage, write_usage
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,31 @@ def test_each_token_is_counted_once(wire: object, usage: Usage | None) -> None:
 def test_what_is_written_is_read_again() -> None:
     usage = Usage(input_fresh=2, cache_read=4, cache_write=3, output=8, reasoning=5)
     assert read_usage(write_usage(usage)) == usage
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        (Stop("end"), "stop"),
+        (Stop("tool"), "tool_calls"),
+        (Stop("length"), "length"),
+        (Stop("stop_sequence", sequence="END"), "stop"),
+        (Stop("context"), "length"),
+        (Stop("filter"), "content_filter"),
+        (Stop("refusal"), "stop"),
+        (Stop("refusal", classifier=True), "content_filter"),
+        (Stop("pause"), "length"),
+        (Stop("compaction"), "length"),
+        (Stop("max_messages"), "length"),
+        (Stop("steered"), "stop"),
+    ],
+)
+def test_finish_reasons(stop: Stop, reason: str) -> None:
+    """mapping.md 12.1."""
+    assert finish_reason(stop) == reason
+
+
+def test_every_stop_has_a_finish_reason_that_openai_knows() -> None:
+    known = set(get_args(get_type_hints(Choice)["finish_reason"]))
+    assert set(FINISH_REASONS) == set(get_args(StopKind))
+    assert set(FINISH_REASONS.values()) <= known
