@@ -54,7 +54,9 @@ ABOUT: dict[Rule, About] = {
     Rule.CUSTOM_TOOL: _several(
         ("approx", "refuse"), "5.2", "A free-text tool becomes a function with one string; its grammar is not enforced."
     ),
-    Rule.DOC_CITATION: _drop("4.7", "A citation of a place in a document has no form in the client's protocol."),
+    Rule.DOC_CITATION: _several(
+        ("approx", "drop"), "4.7", "A citation of a place in a document names only the document, or has no form at all."
+    ),
     Rule.DOC_TYPE: _refuse("4.3", "The backend takes no document of this type."),
     Rule.DUP_RESULT: _approx("2.6", "Two results of one call are joined."),
     Rule.EMPTY_USER: _approx(
