@@ -1,6 +1,6 @@
 """Token counts as Chat servers give them, and the words for why an answer ended."""
 
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import pytest
 from openai.types.chat.chat_completion import Choice
@@ -76,6 +76,6 @@ def test_finish_reasons(stop: Stop, reason: str) -> None:
 
 
 def test_every_stop_has_a_finish_reason_that_openai_knows() -> None:
-    known = set(get_args(get_type_hints(Choice)["finish_reason"]))
+    known = set(get_args(Choice.model_fields["finish_reason"].annotation))
     assert set(FINISH_REASONS) == set(get_args(StopKind))
     assert set(FINISH_REASONS.values()) <= known
