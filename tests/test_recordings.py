@@ -31,10 +31,12 @@ from tests.upstream.scripted import reply
 LATER: dict[Rule, str] = {
     Rule.PREVIOUS_RESPONSE_ID: "stored state",
     Rule.THREAD: "stored state",
-    Rule.WEB_SEARCH: "hosted tools",
 }
 # Refused for good, as the vendor refuses it.
-FOREVER: dict[Rule, str] = {Rule.REASONING: "OpenAI's newer models take no tools on Chat while they reason"}
+FOREVER: dict[Rule, str] = {
+    Rule.REASONING: "OpenAI's newer models take no tools on Chat while they reason",
+    Rule.WEB_SEARCH: "the request is about nothing but a search, which the backend does not run",
+}
 
 THREADS = {Rule.THREAD: 8}
 SEARCH = {Rule.WEB_SEARCH: 1}
@@ -47,9 +49,9 @@ REFUSED: dict[tuple[Protocol, str, str], dict[Protocol, dict[Rule, int]]] = {
         "responses": STORED | {Rule.REASONING: 59},
     },
     ("chat", "generic", "some-model"): {"messages": THREADS | SEARCH, "responses": STORED},
-    ("responses", "openai", "gpt-5.4"): {"messages": THREADS | SEARCH},
-    ("responses", "openai", "gpt-6.2-sol"): {"messages": THREADS | SEARCH},
-    ("responses", "openai", "gpt-4.1"): {"messages": THREADS | SEARCH},
+    ("responses", "openai", "gpt-5.4"): {"messages": THREADS},
+    ("responses", "openai", "gpt-6.2-sol"): {"messages": THREADS},
+    ("responses", "openai", "gpt-4.1"): {"messages": THREADS},
     ("responses", "generic", "some-model"): {"messages": THREADS | SEARCH},
     ("messages", "anthropic", "claude-sonnet-4-6"): {"responses": STORED},
     ("messages", "anthropic", "claude-opus-5-5"): {"responses": STORED},

@@ -95,8 +95,8 @@ class Dialect:
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
     # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.
     cache_marks: Literal["none", "breakpoint", "cache_control"] = "none"
-    # Responses and Messages: kinds of hosted tools that it runs and that a client of another vendor may ask for. On Chat
-    # it is `web_search_options` in `fields`.
+    # Responses and Messages: kinds of hosted tools that it runs and that a client of another vendor may ask for. On
+    # Chat it is `web_search_options` in `fields`.
     hosted_tools: frozenset[str] = frozenset()
     # Messages, request side
     unsigned_thinking: bool = False

@@ -72,16 +72,42 @@ class TypedTool:
 
 
 @dataclass(slots=True)
+class WebSearch:
+    """What is asked of a web search. `location` has `city`, `country`, `region` and `timezone`, flat; an empty one says
+    that nothing is known of it. `max_uses`: searches in one answer.
+    """
+
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+    location: Extra | None = None
+    context_size: str | None = None
+    max_uses: int | None = None
+
+
+@dataclass(slots=True)
+class McpServer:
+    """A remote server whose tools the vendor calls. `allowed` None: all of its tools."""
+
+    label: str
+    url: str
+    token: str | None = None
+    allowed: list[str] | None = None
+    deferred: bool = False
+
+
+@dataclass(slots=True)
 class HostedTool:
     """A tool that the vendor runs. `kind` is one of mapping.md 1.1; `native` the declaration verbatim.
 
-    `name` is what a tool choice may call it by.
+    `name` is what a tool choice may call it by. `asked`: what the declaration says in no one's wire format, known only
+    once a backend is known to run such a tool.
     """
 
     kind: str
     native: Extra
     name: str
     at: Path = ()
+    asked: WebSearch | McpServer | None = None
 
 
 Tool = FunctionTool | CustomTool | TypedTool | HostedTool

@@ -29,7 +29,11 @@ async def generate(exchange: Exchange) -> StreamResponse:
     if prepared.prewarm:
         return exchange.respond(200, prepared.immediate(), EVENTS if prepared.stream else "application/json")
     headers = request_headers(
-        served.backend, exchange.request.headers, exchange.id, same_protocol=prepared.same_protocol
+        served.backend,
+        exchange.request.headers,
+        exchange.id,
+        same_protocol=prepared.same_protocol,
+        betas=prepared.betas,
     )
     prepared.context.now = int(time.time())
     try:

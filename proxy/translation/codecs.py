@@ -3,17 +3,19 @@
 The one place that knows all folders of `protocols`; nothing else names a protocol's module.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Concatenate, Literal, Protocol
 
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Event
 from proxy.canonical.loss import LossReport
+from proxy.canonical.parts import Extra
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
+from proxy.canonical.tools import HostedTool
 from proxy.protocols import chat, completions, messages, responses
 
 ClientProtocol = Literal["chat", "responses", "messages", "completions"]
@@ -48,35 +50,61 @@ class StreamWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientCodec:
-    """What a client's side needs. A `read_request` that raises `InexactNumber` takes `exact=True` the second time."""
+    """What a client's side needs. A `read_request` that raises `InexactNumber` takes `exact=True` the second time.
+
+    `read_hosted_tool` says in the tool's `asked` what its declaration asks for, given the request's `extra`.
+    """
 
     read_request: Callable[Concatenate[Wire, LossReport, ...], Request]
     write_reply: Callable[[Reply, ReplyContext], bytes]
     stream_writer: Callable[[ReplyContext], StreamWriter]
     write_error: Callable[[Error, str], tuple[int, Wire]]
+    read_hosted_tool: Callable[[HostedTool, Extra | None, LossReport], None]
+
+
+def _none(_body: Wire) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
 class BackendCodec:
-    """What a backend's side needs. A `read_reply` that raises `InexactNumber` takes `exact=True` the second time."""
+    """What a backend's side needs. A `read_reply` that raises `InexactNumber` takes `exact=True` the second time.
+
+    `hosted_names`: what a tool choice calls hosted tools, by their kind. `betas`: what a request must be sent with.
+    """
 
     write_request: Callable[[Request, Target, LossReport], Wire]
     read_reply: Callable[Concatenate[Wire, Spelling, Dialect, LossReport, ...], Reply]
     stream_reader: Callable[[Emit, Spelling, Dialect, LossReport], StreamReader]
     read_error: Callable[[int, object, str], Error]
+    hosted_names: Mapping[str, str] = field(default_factory=dict)
+    betas: Callable[[Wire], tuple[str, ...]] = _none
 
 
 CLIENTS: dict[ClientProtocol, ClientCodec] = {
-    "chat": ClientCodec(chat.read_request, chat.write_reply, chat.StreamWriter, chat.write_error),
-    "responses": ClientCodec(
-        responses.read_request, responses.write_reply, responses.StreamWriter, responses.write_error
+    "chat": ClientCodec(
+        chat.read_request, chat.write_reply, chat.StreamWriter, chat.write_error, chat.read_hosted_tool
     ),
-    "messages": ClientCodec(messages.read_request, messages.write_reply, messages.StreamWriter, messages.write_error),
+    "responses": ClientCodec(
+        responses.read_request,
+        responses.write_reply,
+        responses.StreamWriter,
+        responses.write_error,
+        responses.read_hosted_tool,
+    ),
+    "messages": ClientCodec(
+        messages.read_request,
+        messages.write_reply,
+        messages.StreamWriter,
+        messages.write_error,
+        messages.read_hosted_tool,
+    ),
     "completions": ClientCodec(
         completions.read_request,
         completions.write_reply,
         completions.StreamWriter,
         completions.write_error,
+        chat.read_hosted_tool,
     ),
 }
 
@@ -87,8 +115,16 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         responses.read_reply,
         responses.StreamReader,
         responses.read_error,
+        responses.HOSTED_NAMES,
     ),
-    "messages": BackendCodec(messages.write_request, messages.read_reply, messages.StreamReader, messages.read_error),
+    "messages": BackendCodec(
+        messages.write_request,
+        messages.read_reply,
+        messages.StreamReader,
+        messages.read_error,
+        messages.HOSTED_NAMES,
+        messages.betas_of,
+    ),
 }
 
 # What it takes to make Messages go on with a turn that it paused (mapping.md 12.3); no other protocol pauses.

@@ -119,6 +119,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         written.prewarm,
         options.scope,
         written.emulation,
+        written.betas,
     )
 
 
@@ -153,7 +154,8 @@ class Prepared:
 
     `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
     `immediate()` and the backend need not be asked. `body` is what to send: where `take` and its like give None, the
-    answer goes on when the backend is asked again. The server sets `context.now`, the second of the first byte.
+    answer goes on when the backend is asked again. `betas`: features that a Messages backend must be told of. The
+    server sets `context.now`, the second of the first byte.
     """
 
     __slots__ = (
@@ -162,6 +164,7 @@ class Prepared:
         "_request_losses",
         "_way",
         "backend",
+        "betas",
         "body",
         "client",
         "context",
@@ -186,8 +189,10 @@ class Prepared:
         prewarm: bool = False,
         scope: Scope = NO_SCOPE,
         emulation: Emulation | None = None,
+        betas: tuple[str, ...] = (),
     ) -> None:
         self.client = client
+        self.betas = betas
         self.backend: BackendProtocol = target.protocol
         self.same_protocol = spelling is None
         self.body = body

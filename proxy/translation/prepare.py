@@ -40,7 +40,8 @@ WHOLE_REPLY_LIMIT = 21_333
 @dataclass(slots=True)
 class Written:
     """A request as the backend gets it, and what the way back needs. `stream`: the backend is asked to stream;
-    `prewarm`: it need not be asked at all, since it can't just fill its cache.
+    `prewarm`: it need not be asked at all, since it can't just fill its cache. `betas`: names of features that the
+    backend must be told of in a header.
     """
 
     body: bytes
@@ -49,6 +50,7 @@ class Written:
     spelling: Spelling
     prewarm: bool
     emulation: Emulation
+    betas: tuple[str, ...] = ()
 
 
 def read(client: ClientProtocol, wire: Wire, raw: bytes, losses: LossReport) -> Request:
@@ -86,9 +88,10 @@ def write(
         prewarm = not context.prewarmed
         if prewarm:
             losses.approx(Rule.PREWARM, request.limits.prewarm_at)
-    wire = BACKENDS[target.protocol].write_request(request, target, losses)
+    codec = BACKENDS[target.protocol]
+    wire = codec.write_request(request, target, losses)
     leave_out(target.protocol, wire, refused_fields, losses)
-    return Written(dumps(wire), request.stream, context, spelling, prewarm, emulation)
+    return Written(dumps(wire), request.stream, context, spelling, prewarm, emulation, codec.betas(wire))
 
 
 def prepare(

@@ -14,43 +14,51 @@ from proxy.canonical.spelling import joined
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
 from proxy.translation import custom_tools, schemas, typed_tools
+from proxy.translation.codecs import BACKENDS
 from proxy.translation.directives import say
-
-# Coding agents declare these on every call and work without them (mapping.md 5.4).
-DROPPED_HOSTED = frozenset({"web_search", "image_generation", "tool_search"})
+from proxy.translation.hosted_tools import HOSTED, NOT_HOSTED, fit_hosted, fit_limit, keeps_deferred, rename_choices
 
 
 def fit_tools(request: Request, target: Target, loaded: Container[str], losses: LossReport) -> None:
     """Leave only what the target takes in `tools` and `tool_policy`, in place. `loaded`: see `loaded_names`."""
     typed_tools.wrap_history(request)
     if request.tools:
-        request.tools = [
-            fitted for tool in request.tools for fitted in _fit_tool(tool, request, target, loaded, losses)
-        ]
+        declared = request.tools
+        request.tools = [fitted for tool in declared for fitted in _fit_tool(tool, request, target, loaded, losses)]
+        _name_hosted(request, declared)
     if not custom_tools.are_native(target):
         custom_tools.wrap_history(request)
     fit_policy(request, target, losses)
 
 
+def _name_hosted(request: Request, declared: list[Tool]) -> None:
+    """Let choices name the hosted tools that are left by the backend's names."""
+    left = {tool.at: tool.name for tool in request.tools if isinstance(tool, HostedTool)}
+    if left:
+        rename_choices(request, {tool.name: left[tool.at] for tool in declared if tool.at in left})
+
+
 def _fit_tool(
     tool: Tool, request: Request, target: Target, loaded: Container[str], losses: LossReport
-) -> Iterable[FunctionTool | CustomTool]:
+) -> Iterable[FunctionTool | CustomTool | HostedTool]:
     """The tools that stand for a tool at the backend, schemas and strictness set for it; none when it is left out."""
     match tool:
         case FunctionTool():
-            if tool.deferred and not _undeferred(tool, loaded, losses):
+            if tool.deferred and not _stays(tool, request, target, loaded, losses):
                 return
             _fit_function(tool, target, losses)
             yield tool
         case CustomTool():
-            if tool.deferred and not _undeferred(tool, loaded, losses):
+            if tool.deferred and not _stays(tool, request, target, loaded, losses):
                 return
             yield tool if custom_tools.are_native(target) else custom_tools.as_function(tool, losses)
         case TypedTool():
             for function in typed_tools.as_functions(tool, losses):
                 yield from _fit_tool(function, request, target, loaded, losses)
         case HostedTool():
-            _leave_out(tool, request, target, losses)
+            hosted = fit_hosted(tool, request, target, losses)
+            if hosted is not None:
+                yield hosted
         case _:
             assert_never(tool)
 
@@ -72,8 +80,14 @@ def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> Non
         tool.strict = True if schemas.is_strict(tool.schema, vendor) else None
 
 
-def _undeferred(tool: FunctionTool | CustomTool, loaded: Container[str], losses: LossReport) -> bool:
-    """Whether the client's own search has found a deferred tool, which makes it an ordinary one (mapping.md 5.1)."""
+def _stays(
+    tool: FunctionTool | CustomTool, request: Request, target: Target, loaded: Container[str], losses: LossReport
+) -> bool:
+    """Whether a deferred tool is sent: to be found by the backend's own search, or as an ordinary one since that of
+    the client has found it (mapping.md 5.1).
+    """
+    if keeps_deferred(request, target):
+        return True
     losses.approx(Rule.DEFER_LOADING, (*tool.at, "defer_loading"))
     tool.deferred = False
     return joined(tool.name, tool.namespace) in loaded
@@ -106,44 +120,16 @@ def loaded_names(request: Request) -> Container[str]:
     return names
 
 
-def _leave_out(tool: HostedTool, request: Request, target: Target, losses: LossReport) -> None:
-    """Drop a hosted tool, or refuse when the request exists for it."""
-    by_kind = target.hosted_tools is None and tool.kind in DROPPED_HOSTED
-    droppable = by_kind or target.hosted_tools == "drop"
-    named = request.tool_policy.named
-    alone = all(isinstance(other, HostedTool) for other in request.tools)
-    wanted = named is not None and named.name == tool.name and named.kind not in ("function", "custom")
-    if alone or wanted or not droppable:
-        losses.refuse(_hosted_rule(tool), tool.at, f"the backend has no hosted tool '{tool.kind}'.")
-    losses.drop(_hosted_rule(tool), tool.at)
-
-
-def _hosted_rule(tool: HostedTool) -> Rule:
-    match tool.kind:
-        case "web_search":
-            return Rule.WEB_SEARCH
-        case "image_generation":
-            return Rule.IMAGE_GENERATION
-        case "tool_search":
-            return Rule.TOOL_SEARCH
-        case "mcp":
-            return Rule.MCP_SERVERS
-        case _:
-            return Rule.HOSTED_TOOL
-
-
 def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
     """Tool choice, subsets and parallel calls, in place (mapping.md 6)."""
     policy = request.tool_policy
-    if policy.max_calls is not None:
-        losses.drop(Rule.MAX_TOOL_CALLS, ("max_tool_calls",))
-        policy.max_calls = None
+    fit_limit(request, target, losses)
     if not request.tools:
         # A choice without tools is an error at both vendors, and means nothing.
         request.tool_policy = ToolPolicy()
         return
     if policy.named is not None:
-        _check_named(request, policy, policy.named, losses)
+        _check_named(request, policy, policy.named, target, losses)
     if policy.allowed is not None:
         _fit_subset(request, policy, policy.allowed, target, losses)
         if not request.tools:
@@ -166,9 +152,10 @@ def _has_calls(request: Request) -> bool:
     return any(type(part) is Call for turn in request.turns for part in turn.parts)
 
 
-def _check_named(request: Request, policy: ToolPolicy, named: ToolRef, losses: LossReport) -> None:
+def _check_named(request: Request, policy: ToolPolicy, named: ToolRef, target: Target, losses: LossReport) -> None:
     """Raises `Rejected` when the chosen tool can't be chosen or is not there."""
-    if named.kind not in ("function", "custom", "typed"):
+    choosable = named.kind in NOT_HOSTED or named.name in BACKENDS[target.protocol].hosted_names.values()
+    if not choosable or (named.kind == HOSTED and target.protocol == "chat"):
         losses.refuse(Rule.TOOL_CHOICE, policy.at, f"the backend can't be made to use '{named.name}'.")
     if any(_means(named, tool) for tool in request.tools):
         return
@@ -184,6 +171,8 @@ def _check_named(request: Request, policy: ToolPolicy, named: ToolRef, losses: L
 
 
 def _means(ref: ToolRef, tool: Tool) -> bool:
+    if isinstance(tool, HostedTool):
+        return ref.kind == HOSTED and tool.name == ref.name
     if not isinstance(tool, FunctionTool | CustomTool) or tool.name != ref.name:
         return False
     typed = isinstance(tool, FunctionTool) and tool.stands_for is not None
@@ -193,6 +182,8 @@ def _means(ref: ToolRef, tool: Tool) -> bool:
 def _fit_subset(request: Request, policy: ToolPolicy, refs: list[ToolRef], target: Target, losses: LossReport) -> None:
     """Only what is there can be allowed. Messages has no subset: there only the allowed tools are declared."""
     allowed = [ref for ref in refs if any(_means(ref, tool) for tool in request.tools)]
+    if target.protocol == "chat":
+        allowed = [ref for ref in allowed if ref.kind != HOSTED]
     if len(allowed) < len(refs) or target.protocol == "messages":
         losses.approx(Rule.ALLOWED_TOOLS, policy.at)
     policy.allowed = allowed

@@ -46,9 +46,16 @@ def read_credential(headers: CIMultiDictProxy[str]) -> Credential | None:
 
 
 def request_headers(
-    backend: Backend, client: CIMultiDictProxy[str], request_id: str, *, same_protocol: bool
+    backend: Backend,
+    client: CIMultiDictProxy[str],
+    request_id: str,
+    *,
+    same_protocol: bool,
+    betas: tuple[str, ...] = (),
 ) -> CIMultiDict[str]:
     """All headers for one request to `backend` in the name of a client that sent the headers `client`.
+
+    `betas`: features that a translated request uses.
 
     Raises `Rejected`, class INVALID.
     """
@@ -58,6 +65,10 @@ def request_headers(
         for name in _SAME_PROTOCOL[backend.protocol]:
             if name in client:
                 headers[name] = _plain(name, ",".join(client.getall(name)))
+    if betas:
+        told = [name for value in headers.getall("Anthropic-Beta", ()) for name in value.split(",")]
+        names = dict.fromkeys(name.strip() for name in (*told, *betas) if name.strip())
+        headers["Anthropic-Beta"] = ",".join(names)
     if not backend.holds_key and (credential := read_credential(client)):
         as_it_came = same_protocol and backend.protocol == "messages"
         header = credential.header if as_it_came else backend.key_header

@@ -17,8 +17,13 @@ from tests.harness.wire import Json, Protocol
 
 def check_request(protocol: Protocol, body: Json, also: frozenset[str] = frozenset()) -> None:
     """Raises Refused at the first mistake. `also` are top-level fields that the backend takes beside the vendor's."""
-    check_types(protocol, body, also=also)
+    check_types(protocol, body, beta=_uses_mcp(body), also=also)
     CHECKS[protocol](body)
+
+
+def _uses_mcp(body: Json) -> bool:
+    """Whether a Messages request needs the beta of MCP servers, whose types are apart."""
+    return isinstance(body, dict) and ("mcp_servers" in body or '"mcp_tool_' in json.dumps(body.get("messages")))
 
 
 FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -191,7 +196,19 @@ ITEMS = frozenset(
         "reasoning",
     }
 )
-ID_PREFIXES = {"message": "msg_", "function_call": "fc_", "custom_tool_call": "ctc_", "reasoning": "rs_"}
+HOSTED_ITEMS = frozenset(
+    {"web_search_call", "code_interpreter_call", "mcp_list_tools", "mcp_call", "tool_search_call", "tool_search_output"}
+)
+ID_PREFIXES = {
+    "message": "msg_",
+    "function_call": "fc_",
+    "custom_tool_call": "ctc_",
+    "reasoning": "rs_",
+    "web_search_call": "ws_",
+    "code_interpreter_call": "ci_",
+    "mcp_list_tools": "mcpl_",
+    "mcp_call": "mcp_",
+}
 RESPONSES_PARTS: dict[str, frozenset[str]] = {
     "user": frozenset({"input_text", "input_image", "input_file"}),
     "system": frozenset({"input_text"}),
@@ -233,7 +250,7 @@ def _check_items(items: Json) -> None:
     for index, item in enumerate(items):
         where = f"input[{index}]"
         kind = item.get("type", "message")
-        need(kind in ITEMS, f"{where}.type", f"{kind!r} is not for this backend")
+        need(kind in ITEMS | HOSTED_ITEMS, f"{where}.type", f"{kind!r} is not for this backend")
         prefix = ID_PREFIXES.get(kind, "")
         need((item.get("id") or prefix).startswith(prefix), f"{where}.id", f"begins with {prefix}")
         if kind == "message":
@@ -241,7 +258,7 @@ def _check_items(items: Json) -> None:
         elif kind == "reasoning":
             thought = "".join(part["text"] for part in item.get("summary") or ())
             need(item.get("encrypted_content") == sign(thought), where, "the encrypted content could not be verified")
-        else:
+        elif kind not in HOSTED_ITEMS:
             _check_call_item(kind, item, where, calls, outputs)
     need(calls.keys() == outputs, "input", f"no tool output found for {sorted(calls.keys() - outputs)}")
 
@@ -277,7 +294,22 @@ def _check_call_item(kind: str, item: Json, where: str, calls: dict[str, str], o
 
 BLOCKS_OF_ROLE: dict[str, frozenset[str]] = {
     "user": frozenset({"text", "image", "document", "tool_result"}),
-    "assistant": frozenset({"text", "tool_use", "thinking", "redacted_thinking"}),
+    "assistant": frozenset(
+        {
+            "text",
+            "tool_use",
+            "thinking",
+            "redacted_thinking",
+            "server_tool_use",
+            "web_search_tool_result",
+            "web_fetch_tool_result",
+            "code_execution_tool_result",
+            "bash_code_execution_tool_result",
+            "tool_search_tool_result",
+            "mcp_tool_use",
+            "mcp_tool_result",
+        }
+    ),
     "system": frozenset({"text"}),
 }
 TOOL_USE_ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -304,10 +336,20 @@ def _check_messages(body: Json) -> None:
     check_claude(body)
 
 
+SERVER_TOOLS = frozenset({"web_search_20250305", "code_execution_20250825", "tool_search_tool_bm25_20251119"})
+
+
 def _check_messages_tools(body: Json) -> None:
     names = []
+    servers = []
     for index, tool in enumerate(body.get("tools") or ()):
         where = f"tools.{index}"
+        if tool.get("type") == "mcp_toolset":
+            servers.append(tool["mcp_server_name"])
+            continue
+        if tool.get("type") in SERVER_TOOLS:
+            names.append(tool["name"])
+            continue
         need(tool.get("type", "custom") == "custom", where, "is not for this backend")
         _check_name(tool["name"], f"{where}.name")
         names.append(tool["name"])
@@ -315,6 +357,8 @@ def _check_messages_tools(body: Json) -> None:
         for word in ("oneOf", "allOf", "anyOf"):
             need(word not in tool["input_schema"], f"{where}.input_schema", f"{word} at the top level")
     _check_names(names, "tools")
+    declared = [server["name"] for server in body.get("mcp_servers") or ()]
+    need(sorted(servers) == sorted(declared), "mcp_servers", "each server is named by one toolset")
     choice = body.get("tool_choice")
     need(choice is None or bool(names), "tool_choice", "only with tools")
     need(not choice or choice["type"] != "tool" or choice["name"] in names, "tool_choice", "names no tool")

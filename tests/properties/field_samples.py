@@ -169,6 +169,11 @@ DEFAULTS: dict[str, list[Json]] = {
     "is_error": [False],
     "enabled": [False],
     "enable_zoom": [False],
+    "user_location": [{"type": "approximate"}, {"type": "approximate", "approximate": {}}],  # nothing is known
+    "external_web_access": [True],
+    "search_content_types": [["text"]],
+    "response_inclusion": ["full"],
+    "execution": ["server"],
     "environment": [{"type": "local"}],
     # Members of toolsets are there unless they are disabled; four are not there unless they are enabled.
     **{f"{family}{member}Config.enabled": [True, False] for family, members in MEMBERS.items() for member in members},

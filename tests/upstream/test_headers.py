@@ -131,3 +131,15 @@ def test_headers_of_the_settings_replace_and_add() -> None:
     told = sent("chat", {}, headers={"x-team": "blue", "user-agent": "ours"})
     others = {name: value for name, value in FIXED.items() if name != "User-Agent"}
     assert told == {**others, "user-agent": "ours", "x-team": "blue"}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [(None, "mcp-1"), ("files-1", "files-1,mcp-1"), ("mcp-1, files-1", "mcp-1,files-1")],
+)
+def test_features_that_a_translated_request_uses(said: str | None, told: str) -> None:
+    upstream = Upstream("u", "messages", URL, headers={"anthropic-beta": SecretStr(said)} if said else {})
+    got = request_headers(
+        Backend(upstream), CIMultiDictProxy(CIMultiDict()), "req_1", same_protocol=False, betas=("mcp-1",)
+    )
+    assert got.getall("Anthropic-Beta") == [told]

@@ -6,12 +6,14 @@ from proxy.protocols.chat.request_reader import read_request
 from proxy.protocols.chat.request_writer import write_request
 from proxy.protocols.chat.stream_reader import StreamReader
 from proxy.protocols.chat.stream_writer import StreamWriter
+from proxy.protocols.chat.tool_reader import read_hosted_tool
 from proxy.protocols.openai_errors import read_error, write_error
 
 __all__ = [
     "StreamReader",
     "StreamWriter",
     "read_error",
+    "read_hosted_tool",
     "read_reply",
     "read_request",
     "write_error",

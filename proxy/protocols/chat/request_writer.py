@@ -10,10 +10,10 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Call
 from proxy.canonical.request import OutputFormat, Request
 from proxy.canonical.target import Dialect, Target
-from proxy.canonical.tools import Tool, ToolPolicy
+from proxy.canonical.tools import HostedTool, Tool, ToolPolicy, WebSearch
 from proxy.protocols.chat.message_writer import write_messages
 from proxy.protocols.chat.tables import CORE_FIELDS
-from proxy.protocols.chat.tool_writer import write_tool, write_tool_choice
+from proxy.protocols.chat.tool_writer import write_tool, write_tool_choice, write_web_search
 from proxy.protocols.fields import Wire
 
 # Sampling fields by their names here, which are also the canonical ones.
@@ -92,7 +92,13 @@ def _write_prefill(request: Request, sender: _Sender) -> None:
 
 def _write_tools(request: Request, dialect: Dialect, body: Wire, losses: LossReport) -> None:
     policy = request.tool_policy
-    tools = _subset(request.tools, policy, dialect, losses)
+    own: list[Tool] = []
+    for tool in request.tools:
+        if isinstance(tool, HostedTool) and isinstance(asked := tool.asked, WebSearch):
+            body["web_search_options"] = write_web_search(asked)
+        else:
+            own.append(tool)
+    tools = _subset(own, policy, dialect, losses)
     if not tools or (policy.mode == "none" and dialect.no_tool_choice_none and not _has_calls(request)):
         return
     body["tools"] = [write_tool(tool, losses) for tool in tools]

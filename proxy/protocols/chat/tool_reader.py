@@ -3,7 +3,8 @@
 from typing import Literal
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.tools import CustomTool, FunctionTool, Grammar, HostedTool, Tool, ToolPolicy, ToolRef
+from proxy.canonical.parts import Extra
+from proxy.canonical.tools import CustomTool, FunctionTool, Grammar, HostedTool, Tool, ToolPolicy, ToolRef, WebSearch
 from proxy.protocols.chat.part_reader import read_mark
 from proxy.protocols.chat.tables import GRAMMAR_SYNTAXES
 from proxy.protocols.fields import (
@@ -43,6 +44,28 @@ def read_tools(wire: Wire, losses: LossReport) -> list[Tool]:
     if options is not None:
         tools.append(HostedTool("web_search", options, "web_search", at=("web_search_options",)))
     return tools
+
+
+_SEARCH_FIELDS = frozenset({"search_context_size", "user_location"})
+_LOCATION_FIELDS = frozenset({"type", "approximate"})
+_PLACE = ("city", "country", "region", "timezone")
+_CONTEXT_SIZES = frozenset({"low", "medium", "high"})
+
+
+def read_hosted_tool(tool: HostedTool, _extra: Extra | None, losses: LossReport) -> None:
+    """Say in `tool.asked` what the web search is told; there is no other hosted tool."""
+    wire, path = tool.native, tool.at
+    report_unknown(wire, _SEARCH_FIELDS, path, losses)
+    search = WebSearch(context_size=one_of(wire, "search_context_size", _CONTEXT_SIZES, path))
+    location = mapping(wire, "user_location", path)
+    if location is not None:
+        at = (*path, "user_location")
+        report_unknown(location, _LOCATION_FIELDS, at, losses)
+        place = mapping(location, "approximate", at) or {}
+        at = (*at, "approximate")
+        report_unknown(place, frozenset(_PLACE), at, losses)
+        search.location = {name: value for name in _PLACE if (value := text(place, name, at)) is not None}
+    tool.asked = search
 
 
 def _read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool:

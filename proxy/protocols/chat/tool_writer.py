@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
+from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool, WebSearch
 from proxy.protocols.fields import Wire
 
 
@@ -20,6 +20,16 @@ def write_tool(tool: Tool, losses: LossReport) -> Wire:
             losses.refuse(Rule.HOSTED_TOOL, tool.at, f"the backend has no hosted tool '{tool.kind}'.")
         case _:
             assert_never(tool)
+
+
+def write_web_search(asked: WebSearch) -> Wire:
+    """`web_search_options`, which nests the place that others have flat."""
+    options: Wire = {}
+    if asked.context_size is not None:
+        options["search_context_size"] = asked.context_size
+    if asked.location is not None:
+        options["user_location"] = {"type": "approximate", "approximate": asked.location}
+    return options
 
 
 def _function(tool: FunctionTool) -> Wire:

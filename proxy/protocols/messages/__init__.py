@@ -2,6 +2,7 @@
 
 from proxy.protocols.messages.content import MessageContent, container_of, continued
 from proxy.protocols.messages.errors import read_error, write_error
+from proxy.protocols.messages.hosted_tools import HOSTED_NAMES, betas_of, read_hosted_tool
 from proxy.protocols.messages.reply_reader import read_reply
 from proxy.protocols.messages.reply_writer import write_reply
 from proxy.protocols.messages.request_reader import read_request
@@ -10,12 +11,15 @@ from proxy.protocols.messages.stream_reader import StreamReader
 from proxy.protocols.messages.stream_writer import StreamWriter
 
 __all__ = [
+    "HOSTED_NAMES",
     "MessageContent",
     "StreamReader",
     "StreamWriter",
+    "betas_of",
     "container_of",
     "continued",
     "read_error",
+    "read_hosted_tool",
     "read_reply",
     "read_request",
     "write_error",

@@ -11,6 +11,7 @@ from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire
 from proxy.protocols.messages.block_writer import marked, write_mark
+from proxy.protocols.messages.hosted_tools import write_servers
 from proxy.protocols.messages.tables import EFFORTS
 from proxy.protocols.messages.tool_writer import write_tool_choice, write_tools
 from proxy.protocols.messages.turn_writer import write_messages
@@ -27,10 +28,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
         body["system"] = system
     body["messages"] = write_messages(request, target, losses)
     if request.tools:
-        body["tools"] = write_tools(request.tools, losses)
-        choice = write_tool_choice(request)
-        if choice is not None and not (limits.prewarm and choice["type"] in ("any", "tool")):
-            body["tool_choice"] = choice
+        _write_tools(body, request, losses)
     thinking = _thinking(request)
     if thinking is not None:
         body["thinking"] = thinking
@@ -56,6 +54,15 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
         body["service_tier"] = tier
     _record_dropped(request, losses)
     return body
+
+
+def _write_tools(body: Wire, request: Request, losses: LossReport) -> None:
+    body["tools"] = write_tools(request.tools, losses)
+    if servers := write_servers(request.tools):
+        body["mcp_servers"] = servers
+    choice = write_tool_choice(request)
+    if choice is not None and not (request.limits.prewarm and choice["type"] in ("any", "tool")):
+        body["tool_choice"] = choice
 
 
 def _system(request: Request) -> list[Wire]:

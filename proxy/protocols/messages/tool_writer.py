@@ -7,6 +7,7 @@ from proxy.canonical.request import Request
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, TypedTool
 from proxy.protocols.fields import Wire
 from proxy.protocols.messages.block_writer import marked
+from proxy.protocols.messages.hosted_tools import write_hosted_tool
 
 
 def write_tools(tools: list[Tool], losses: LossReport) -> list[Wire]:
@@ -23,13 +24,18 @@ def _tool(tool: Tool, losses: LossReport) -> Wire:
             wire["input_schema"] = _schema(tool)
             if tool.strict is True:
                 wire["strict"] = True
+            if tool.deferred:
+                wire["defer_loading"] = True
             return marked(wire, tool.cache)
         case CustomTool():
             losses.refuse(Rule.CUSTOM_TOOL, tool.at, "free-form tools are not translated yet.")
         case TypedTool():
             losses.refuse(Rule.TYPED_TOOL, tool.at, "tools of another vendor are not translated yet.")
         case HostedTool():
-            losses.refuse(Rule.HOSTED_TOOL, tool.at, f"the backend has no hosted tool '{tool.kind}'.")
+            hosted = write_hosted_tool(tool)
+            if hosted is None:
+                losses.refuse(Rule.HOSTED_TOOL, tool.at, f"the backend has no hosted tool '{tool.kind}'.")
+            return hosted
         case _:
             assert_never(tool)
 

@@ -1,6 +1,7 @@
 """OpenAI Responses."""
 
 from proxy.protocols.responses.errors import read_error, write_error
+from proxy.protocols.responses.hosted_tools import HOSTED_NAMES, read_hosted_tool
 from proxy.protocols.responses.reply_reader import read_reply
 from proxy.protocols.responses.reply_writer import write_reply
 from proxy.protocols.responses.request_reader import read_request
@@ -9,9 +10,11 @@ from proxy.protocols.responses.stream_reader import StreamReader
 from proxy.protocols.responses.stream_writer import StreamWriter
 
 __all__ = [
+    "HOSTED_NAMES",
     "StreamReader",
     "StreamWriter",
     "read_error",
+    "read_hosted_tool",
     "read_reply",
     "read_request",
     "write_error",

@@ -41,7 +41,7 @@ from proxy.protocols.fields import (
 )
 from proxy.protocols.responses.echo import echo_of
 from proxy.protocols.responses.input_items import Conversation, read_input
-from proxy.protocols.responses.tables import EFFORTS, WITH_ENCRYPTED_REASONING, WITH_LOGPROBS
+from proxy.protocols.responses.tables import EFFORTS, WITH_ENCRYPTED_REASONING, WITH_LOGPROBS, WITH_SOURCES
 from proxy.protocols.responses.tool_reader import read_tool_choice, read_tools, whole_name
 
 KNOWN = frozenset(
@@ -95,7 +95,7 @@ DROPPED: dict[str, Rule] = {
     "image": Rule.IMAGE,
 }
 # What `include` asks for that is served when the backend tells it (mapping.md 11.1).
-SERVED = frozenset({WITH_LOGPROBS, WITH_ENCRYPTED_REASONING, "web_search_call.action.sources"})
+SERVED = frozenset({WITH_LOGPROBS, WITH_ENCRYPTED_REASONING, WITH_SOURCES})
 SUMMARIES = frozenset({"auto", "concise", "detailed"})
 TRUNCATIONS = frozenset({"auto", "disabled"})
 CACHE_MODES = frozenset({"implicit", "explicit"})

@@ -9,9 +9,10 @@ import hashlib
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.request import Instruction, OutputFormat, Request
 from proxy.canonical.target import Target
+from proxy.canonical.tools import HostedTool
 from proxy.protocols.fields import Wire
 from proxy.protocols.responses.item_writer import instruction_item, write_items
-from proxy.protocols.responses.tables import WITH_ENCRYPTED_REASONING, WITH_LOGPROBS
+from proxy.protocols.responses.tables import WITH_ENCRYPTED_REASONING, WITH_LOGPROBS, WITH_SOURCES
 from proxy.protocols.responses.tool_writer import write_tool, write_tool_choice
 
 MIN_OUTPUT = 16  # tokens; the API refuses less (responses.md 3)
@@ -90,6 +91,8 @@ def _write_sampling(body: Wire, request: Request, target: Target) -> None:
     if sampling.logprobs or sampling.top_logprobs:
         body["top_logprobs"] = sampling.top_logprobs or 0
         include.append(WITH_LOGPROBS)
+    if any(isinstance(tool, HostedTool) and tool.kind == "web_search" for tool in request.tools):
+        include.append(WITH_SOURCES)
     if include:
         body["include"] = include
 

@@ -93,4 +93,5 @@ STOP_OF_REASON: dict[str, StopKind] = {
 
 EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 WITH_LOGPROBS = "message.output_text.logprobs"
+WITH_SOURCES = "web_search_call.action.sources"
 WITH_ENCRYPTED_REASONING = "reasoning.encrypted_content"

@@ -5,6 +5,7 @@ from typing import assert_never
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
 from proxy.protocols.fields import Wire
+from proxy.protocols.responses.hosted_tools import write_hosted_tool
 
 EMPTY_SCHEMA: Wire = {"type": "object", "properties": {}}
 ALLOWED_MODES = {"any": "required", "named": "required"}
@@ -16,11 +17,14 @@ def write_tool(tool: Tool, losses: LossReport) -> Wire:
         case FunctionTool():
             return _function(tool, losses)
         case CustomTool():
-            return _custom(tool, losses)
+            return _custom(tool)
         case TypedTool():
             losses.refuse(Rule.TYPED_TOOL, tool.at, f"'{tool.kind}' is another vendor's tool.")
         case HostedTool():
-            losses.refuse(Rule.HOSTED_TOOL, tool.at, f"'{tool.kind}' is run by another vendor.")
+            hosted = write_hosted_tool(tool)
+            if hosted is None:
+                losses.refuse(Rule.HOSTED_TOOL, tool.at, f"'{tool.kind}' is run by another vendor.")
+            return hosted
         case _:
             assert_never(tool)
 
@@ -33,13 +37,13 @@ def _function(tool: FunctionTool, losses: LossReport) -> Wire:
     if tool.strict != "try":
         written["strict"] = tool.strict is True
     if tool.deferred:
-        losses.approx(Rule.DEFER_LOADING, tool.at)
+        written["defer_loading"] = True
     if tool.cache is not None:
         losses.drop(tool.cache.rule, tool.cache.at)
     return written
 
 
-def _custom(tool: CustomTool, losses: LossReport) -> Wire:
+def _custom(tool: CustomTool) -> Wire:
     written: Wire = {"type": "custom", "name": tool.name}
     if tool.description is not None:
         written["description"] = tool.description
@@ -50,7 +54,7 @@ def _custom(tool: CustomTool, losses: LossReport) -> Wire:
             "definition": tool.grammar.definition,
         }
     if tool.deferred:
-        losses.approx(Rule.DEFER_LOADING, tool.at)
+        written["defer_loading"] = True
     return written
 
 
@@ -65,12 +69,20 @@ def write_tool_choice(policy: ToolPolicy, losses: LossReport) -> object:
         case "any":
             return "required"
         case "named":
-            return _reference(policy.named, policy, losses) if policy.named is not None else "required"
+            if policy.named is None:
+                return "required"
+            choice = _reference(policy.named, policy, losses)
+            if choice == {"type": "web_search"}:
+                # The only hosted tool that can't be named by itself (responses.md 7).
+                return {"type": "allowed_tools", "mode": "required", "tools": [choice]}
+            return choice
         case _:
             assert_never(policy.mode)
 
 
 def _reference(ref: ToolRef, policy: ToolPolicy, losses: LossReport) -> Wire:
+    if ref.kind == "hosted":
+        return {"type": ref.name}
     if ref.kind not in ("function", "custom"):
         losses.refuse(Rule.TOOL_CHOICE, policy.at, f"'{ref.name}' is another vendor's tool.")
     return {"type": ref.kind, "name": ref.name}
