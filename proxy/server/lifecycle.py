@@ -76,7 +76,7 @@ async def serve(settings: Settings, *, demo: bool = False) -> int:
             _say(f"dragoman: can't listen: {error.strerror or error}")
             return _UNUSABLE
         gateway.failed_checks = failed_translations()
-        _settle_memory()
+        settle_memory()
         ending.watch_signals()
         _announce(settings, clients, admin)
         await ending.carry_out(clients)
@@ -101,7 +101,7 @@ async def _listen(stack: AsyncExitStack, server: Server, address: Address) -> Li
     return Listener(server, site, runner.addresses[0][1])
 
 
-def _settle_memory() -> None:
+def settle_memory() -> None:
     """What exists now lives as long as the process: the collector need not look at it again (performance.md 9)."""
     gc.collect()
     gc.freeze()

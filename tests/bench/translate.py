@@ -1,7 +1,7 @@
 """`python -m tests.bench.translate`: what the pure translation costs, without sockets.
 
-Each figure stands beside the time that orjson needs to load the same bytes, taken in the same turn, since a
-busy machine slows both alike.
+Each figure stands beside the time that orjson needs to load the same bytes and dump them again, taken in the same
+turn, since a busy machine slows both alike.
 """
 
 import statistics
@@ -15,6 +15,7 @@ from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
+from proxy.server.lifecycle import settle_memory
 from proxy.translation import pair
 from tests.bench.content import Phase, conversation, reply
 from tests.bench.wires import WIRES
@@ -24,8 +25,9 @@ LEAST = 0.03  # seconds that one figure is taken over
 
 
 def main() -> int:
+    settle_memory()  # the collector as the server has it
     print(f"{'client>backend':20} {'request':>24} {'reply':>24} {'stream event':>24}")
-    print(f"{'':20} " + " ".join(f"{'us':>12} {'x loads':>11}" for _ in range(3)))
+    print(f"{'':20} " + " ".join(f"{'us':>12} {'x json':>11}" for _ in range(3)))
     for client in WIRES:
         for backend in WIRES:
             if client != backend:
@@ -42,9 +44,9 @@ def figures(client: str, backend: str) -> list[str]:
 
 
 def figure(task: Callable[[], object], loaded: object, events: int = 1) -> str:
-    """The median of several turns, in microseconds, and as a multiple of loading the same JSON."""
+    """The median of several turns, in microseconds, and as a multiple of loading and dumping the same JSON."""
     raw = loaded if isinstance(loaded, list) else [orjson.dumps(loaded)]
-    samples = [(timed(task), timed(lambda: [orjson.loads(text) for text in raw])) for _ in range(TURNS)]
+    samples = [(timed(task), timed(lambda: [orjson.dumps(orjson.loads(text)) for text in raw])) for _ in range(TURNS)]
     cost = statistics.median(cost for cost, _ in samples) / events
     ratio = statistics.median(cost / base for cost, base in samples)
     return f"{cost * 1e6:12.2f} {ratio:11.2f}"
