@@ -10,6 +10,7 @@ from multidict import CIMultiDictProxy
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
+from proxy.server.reasoning_cache import ReasoningCache
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
@@ -17,6 +18,8 @@ from proxy.telemetry.losses import LossLog
 from proxy.telemetry.scrubber import Scrubber
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
+from proxy.translation.pair import Prepared
+from proxy.translation.recall import Recall
 from proxy.upstream.backend import Backend
 from proxy.upstream.dialects import host_dialect
 from proxy.upstream.headers import read_credential
@@ -54,6 +57,7 @@ class Gateway:
             for name, upstream in settings.upstreams.items()
         }
         self.carrier_keys = tuple(key.get_secret_value() for key in settings.carrier_keys)
+        self.reasoning = ReasoningCache() if settings.reasoning_cache else None
         self.body_limit = body_limit(settings.timeouts)
         self.client_write_limit = Limit(settings.timeouts.client_write, None)
         self.pool = Pool()
@@ -109,6 +113,16 @@ class Gateway:
             return Scope(backend.origin, self.carrier_keys)
         credential = read_credential(headers)
         return Scope(backend.origin_with(credential.key if credential is not None else ""), self.carrier_keys)
+
+    def recall(self, origin: str) -> Recall | None:
+        """How to find reasoning of this backend that a Chat client has dropped; None when nothing is kept."""
+        cache = self.reasoning
+        return None if cache is None else lambda call_id: cache.find(origin, call_id)
+
+    def remember(self, backend: Backend, headers: CIMultiDictProxy[str], prepared: Prepared) -> None:
+        """Keep the reasoning of a reply, if the settings say so."""
+        if self.reasoning is not None and prepared.remembered.entries:
+            self.reasoning.keep(self.scope(backend, headers).origin, prepared.remembered)
 
     async def close(self) -> None:
         """Close all connections to backends, and write what is not yet recorded."""

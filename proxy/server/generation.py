@@ -37,11 +37,12 @@ async def generate(exchange: Exchange) -> StreamResponse:
     )
     prepared.context.now = int(time.time())
     try:
-        if prepared.stream:
-            return await _stream(exchange, served, prepared, headers)
-        return await _whole(exchange, served, prepared, headers)
+        answering = _stream if prepared.stream else _whole
+        response = await answering(exchange, served, prepared, headers)
     except Passed as passed:
         return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+    exchange.gateway.remember(served.backend, exchange.request.headers, prepared)
+    return response
 
 
 def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
@@ -68,7 +69,8 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         refused=route.loss.refused,
         response_model=route.response_model,
         always_stream=route.upstream.always_stream_upstream,
-        scope=exchange.gateway.scope(served.backend, exchange.request.headers),
+        scope=(scope := exchange.gateway.scope(served.backend, exchange.request.headers)),
+        remembered=exchange.gateway.recall(scope.origin),
         refused_fields=refused_fields,
     )
 

@@ -24,6 +24,7 @@ def resolve(file: SettingsFile) -> Settings:
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
         max_body=file.max_body,
+        reasoning_cache=file.state.reasoning_cache,
         carrier_keys=tuple(file.state.carrier_keys),
         model_profiles=tuple(map(_profile, file.model_profiles)),
     )

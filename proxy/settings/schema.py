@@ -119,7 +119,7 @@ class StateSection(Section):
     url: Annotated[Literal["none:"], only("none:")] = "none:"
     carrier_keys: list[CarrierKey] = []
     ttl: NotYet = None
-    reasoning_cache: NotYet = None
+    reasoning_cache: bool = False
     on_failure: NotYet = None
 
 

@@ -165,6 +165,7 @@ class Settings:
     timeouts: Timeouts = field(default_factory=Timeouts)
     drain: Drain = field(default_factory=Drain)
     max_body: int = MAX_BODY  # bytes
+    reasoning_cache: bool = False
     carrier_keys: tuple[SecretBytes, ...] = ()  # of 32 bytes; the first seals, all open
     model_profiles: tuple[ProfileEntry, ...] = ()
 

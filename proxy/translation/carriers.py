@@ -9,7 +9,7 @@ import hashlib
 
 from proxy.canonical.events import Close, Delta, Event, Open
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Extra, HostedCall, Opaque, Part, Reasoning, ReplyPart
+from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Part, Reasoning, ReplyPart
 from proxy.canonical.reply import Reply
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
@@ -17,8 +17,8 @@ from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in, seal
+from proxy.translation.recall import DETAILS, Remembered
 
-DETAILS = "reasoning_details"  # of Chat: both the field's name and how a part says that it came from there
 FORMAT = "dragoman-v1"
 ANTHROPIC_FORMAT = "anthropic-claude-v1"
 OPENAI_FORMAT = "openai-responses-v1"
@@ -140,9 +140,12 @@ def _hash(text: str) -> str:
 class Carrying:
     """A stage of the reply: vendor blocks in events become the client's blocks with envelopes."""
 
-    __slots__ = ("_client", "_fields", "_hides", "_model", "_scope", "_shown")
+    __slots__ = ("_client", "_fields", "_hides", "_model", "_remembered", "_scope", "_shown")
 
-    def __init__(self, client: ClientProtocol, scope: Scope, model: str, *, hides: bool) -> None:
+    def __init__(
+        self, client: ClientProtocol, scope: Scope, model: str, remembered: Remembered, *, hides: bool
+    ) -> None:
+        self._remembered = remembered
         self._client = client
         self._scope = scope
         self._model = model
@@ -173,6 +176,8 @@ class Carrying:
         part = event.part
         if isinstance(part, HostedCall | Opaque):
             return Open(event.k, self._hosted(part))
+        if isinstance(part, Call):
+            self._remembered.calls.append(part.id)
         if not isinstance(part, Reasoning):
             return event
         if part.redacted:
@@ -194,7 +199,14 @@ class Carrying:
 
     def _sealed(self, native: Extra | None, shown: str, field: str | None) -> Extra | None:
         shown = "" if self._hides else shown
-        return sealed(native, shown, field, "reasoning", self._client, self._scope, self._model)
+        return self._noted(sealed(native, shown, field, "reasoning", self._client, self._scope, self._model))
+
+    def _noted(self, native: Extra | None) -> Extra | None:
+        """The same; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""
+        entries = native.get("entries") if native is not None else None
+        if isinstance(entries, list):
+            self._remembered.entries += entries
+        return native
 
     def whole(self, reply: Reply) -> None:
         """The same for a reply that came whole, in place."""
@@ -206,6 +218,8 @@ class Carrying:
             elif isinstance(part, HostedCall | Opaque):
                 parts.append(self._hosted(part))
             else:
+                if isinstance(part, Call):
+                    self._remembered.calls.append(part.id)
                 parts.append(part)
         reply.parts = parts
 

@@ -26,6 +26,7 @@ from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.emulation import Emulation, staged
 from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
 from proxy.translation.pass_through import PassThrough
+from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
 from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
@@ -49,7 +50,8 @@ class Peek:
 class Options:
     """What the exchange's policy says. `refused`: rules that are refused by name. `response_model`: `alias` shows the
     client the name that it asked for. `always_stream`: the backend is asked to stream, whatever the client wants.
-    `scope`: whose envelopes carry the backend's reasoning. `refused_fields`: what the backend is known not to take.
+    `scope`: whose envelopes carry the backend's reasoning. `remembered`: finds reasoning that a Chat client dropped.
+    `refused_fields`: what the backend is known not to take.
     """
 
     request_id: str = ""
@@ -58,6 +60,7 @@ class Options:
     response_model: str = "upstream"
     always_stream: bool = False
     scope: Scope = NO_SCOPE
+    remembered: Recall | None = None
     refused_fields: frozenset[str] = frozenset()
 
 
@@ -99,6 +102,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
             request_id=options.request_id,
             always_stream=options.always_stream,
             scope=options.scope,
+            remembered=options.remembered,
             refused_fields=options.refused_fields,
         )
     except Rejected as rejected:
@@ -226,6 +230,11 @@ class Prepared:
     def losses(self) -> list[Loss]:
         """All losses so far, of the request and of the reply."""
         return self._request_losses.losses + self._way.losses.losses
+
+    @property
+    def remembered(self) -> Remembered:
+        """The reasoning of the reply, for a Chat client that may not send it back."""
+        return self._way.remembered
 
     def mended(self, body: bytes, error: Error) -> tuple[str, bytes] | None:
         """(field, `body` without it) when the backend's error is about one field that a translation can do without."""

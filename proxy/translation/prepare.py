@@ -27,6 +27,7 @@ from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
 from proxy.translation.plain_schemas import fit_schemas
+from proxy.translation.recall import Recall, recall
 from proxy.translation.refused_fields import leave_out
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
@@ -73,11 +74,14 @@ def write(
     request_id: str = "",
     always_stream: bool = False,
     scope: Scope = NO_SCOPE,
+    remembered: Recall | None = None,
     refused_fields: frozenset[str] = frozenset(),
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
     context = _context(request, client, request_id)
     emulation = Emulation()
+    if remembered is not None and client == "chat":
+        recall(request, remembered)
     spelling = prepare(request, client, target, losses, scope, emulation)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)

@@ -26,6 +26,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.one_at_a_time import OneAtATime
+from proxy.translation.recall import Remembered
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.typed_tools import TypedCalls
@@ -55,7 +56,7 @@ def parse_event(event: SseEvent) -> Wire | Error:
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """How an answer gets from this backend to this client. `model` is the backend's name of the model; `scope` says
-    whose envelopes carry what must come back.
+    whose envelopes carry what must come back; `remembered` collects it for Chat clients that drop it.
     """
 
     client: ClientProtocol
@@ -67,6 +68,7 @@ class WayBack:
     model: str = ""
     scope: Scope = NO_SCOPE
     emulation: Emulation = field(default_factory=Emulation)
+    remembered: Remembered = field(default_factory=Remembered)
 
     def edits(self) -> list[CallEdit]:
         """What is done with calls before anyone else sees them; new ones for each reply."""
@@ -82,7 +84,8 @@ class WayBack:
 
     def carrying(self) -> Carrying:
         """The stage that puts the backend's own reasoning into envelopes."""
-        return Carrying(self.client, self.scope, self.model, hides=self.context.show_reasoning is False)
+        hides = self.context.show_reasoning is False
+        return Carrying(self.client, self.scope, self.model, self.remembered, hides=hides)
 
 
 class _Reading:

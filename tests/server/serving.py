@@ -239,6 +239,7 @@ async def serving(
     models: Iterable[ModelRoute] | None = None,
     timeouts: Timeouts | None = None,
     max_body: int = 32 * 2**20,
+    reasoning_cache: bool = False,
 ) -> AsyncIterator[Proxy]:
     """A proxy before these upstreams; without `models` the first one gets them all."""
     if timeouts is not None and models is None:
@@ -248,6 +249,7 @@ async def serving(
         tuple(models) if models is not None else (route("*", upstreams[0]),),
         timeouts=timeouts or Timeouts(),
         max_body=max_body,
+        reasoning_cache=reasoning_cache,
     )
     access = Records()
     gateway = Gateway(settings, access)

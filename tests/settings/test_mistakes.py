@@ -68,7 +68,6 @@ workers: 4
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
         "state: {ttl: 1h}",
-        "state: {reasoning_cache: true}",
         "state: {on_failure: open}",
         "models: [{match: '*', upstream: [a]}]",
         "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
