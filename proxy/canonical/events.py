@@ -6,6 +6,7 @@ exactly one `Finish` or `Fail`; `End` comes last, after `Fail` too. Several part
 `Ping` may stand anywhere. A `Fail` may come without a `Start` and with parts still open.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from proxy.canonical.errors import Error
@@ -95,3 +96,10 @@ class End:
 
 
 Event = Start | Open | Delta | Cite | Close | UsageUpdate | Finish | Fail | Ping | End
+
+_GROWTH = {Delta}
+
+
+def only_deltas(events: Iterable[Event]) -> bool:
+    """Whether parts grow and nothing else happens, as in most reads of a stream."""
+    return _GROWTH.issuperset(map(type, events))

@@ -15,6 +15,9 @@ _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Fragment = orjson.Fragment
 
+# For what comes by the thousand and is parsed again by `loads` when this raises ValueError.
+loads_plain = orjson.loads
+
 
 class NotJson(ValueError):
     """The text is not JSON; the message says where."""

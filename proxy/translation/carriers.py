@@ -7,7 +7,7 @@ reaches a backend.
 
 import hashlib
 
-from proxy.canonical.events import Close, Delta, Event, Open
+from proxy.canonical.events import Close, Delta, Event, Open, only_deltas
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Part, Reasoning, ReplyPart
 from proxy.canonical.reply import Reply
@@ -155,7 +155,7 @@ class Carrying:
 
     def pass_on(self, events: list[Event]) -> list[Event]:
         """The same events, with the client's blocks in place of the vendor's."""
-        if not self._shown and all(type(event) is Delta for event in events):
+        if not self._shown and only_deltas(events):
             return events
         out: list[Event] = []
         for event in events:

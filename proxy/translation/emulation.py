@@ -1,6 +1,5 @@
 """What the proxy does itself on the way back, because the backend can't."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +15,7 @@ from proxy.translation.stop_strings import StopStrings
 class Stage(Protocol):
     """One step of a reply on its way to the client."""
 
-    def pass_on(self, events: Iterable[Event]) -> list[Event]:
+    def pass_on(self, events: list[Event]) -> list[Event]:
         """The events that may leave now."""
 
 
@@ -51,7 +50,7 @@ def staged(reply: Reply, stages: list[Stage]) -> Reply:
     """A whole reply through the stages that a stream goes through, so that the two can't come to differ."""
     if not stages:
         return reply
-    events: Iterable[Event] = unfold(reply)
+    events = list(unfold(reply))
     for stage in stages:
         events = stage.pass_on(events)
     fold = Fold()

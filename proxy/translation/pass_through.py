@@ -101,7 +101,7 @@ class PassThrough:
 
     def end(self) -> bytes:
         """What was held back, if it is a whole event; an error event if the stream ended too early."""
-        rest = [event for event in self._sse.end() if event.payload == DONE or type(parse_event(event)) is dict]
+        rest = [event for event in self._sse.end() if event[1] == DONE or type(parse_event(event[1])) is dict]
         for event in rest:
             self._look(event)
         # The last event may lack its blank line, which the SDKs need.
@@ -151,7 +151,8 @@ class PassThrough:
         return self._scrub(out.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _look(self, event: SseEvent) -> None:
-        payload = self._last = event.payload
+        name, payload = event
+        self._last = payload
         if not self.started and not self._begins(event):
             return
         if self._client == "chat":
@@ -165,12 +166,12 @@ class PassThrough:
                 self.finished = True
             elif kind == b"message_delta" and _STOPPED.search(payload):
                 self._stopped = True
-            if kind in (b"error", _FAILED) or event.name == "error":
+            if kind in (b"error", _FAILED) or name == "error":
                 self._look_for_error(event)
 
     def _begins(self, event: SseEvent) -> bool:
         """Whether the first event begins an answer. It decides about the status, so it alone is read in full."""
-        if event.payload == DONE:
+        if event[1] == DONE:
             self.failed = broken_stream()
         else:
             self._look_for_error(event)
@@ -178,40 +179,41 @@ class PassThrough:
         return self.started
 
     def _look_for_error(self, event: SseEvent) -> None:
-        if event.payload == DONE:
+        name, payload = event
+        if payload == DONE:
             return
-        wire = parse_event(event)
+        wire = parse_event(payload)
         if isinstance(wire, Error):
             self.failed = wire
             return
         found: list[Event] = []
         reader = BACKENDS[self._client].stream_reader(found.append, Spelling(), Dialect(), LossReport())
-        reader.feed(wire, event.name)
+        reader.feed(wire, name)
         for read in found:
             if isinstance(read, Fail):
                 self.failed = read.error.scrubbed(self._scrub)
                 self._told_failure = True
 
     def _renamed(self, event: SseEvent) -> bytes:
-        wire = None if event.payload == DONE else parse_event(event)
+        name, payload = event
+        wire = None if payload == DONE else parse_event(payload)
         if isinstance(wire, dict):
             for holder in (wire, wire.get("message"), wire.get("response")):
                 if isinstance(holder, dict) and "model" in holder:
                     holder["model"] = self._override
             payload = dumps(wire)
-        else:
-            payload = event.payload
-        head = f"event: {event.name}\n".encode() if event.name else b""
+        head = f"event: {name}\n".encode() if name else b""
         return head + b"data: " + payload + b"\n\n"
 
 
 def _kind_of(event: SseEvent) -> bytes:
     """The type of an event. Servers that do not begin with it have other types before it, of items and parts."""
-    match = _TYPE.match(event.payload)
+    name, payload = event
+    match = _TYPE.match(payload)
     if match is not None:
         return match[1]
-    if event.name:
-        return event.name.encode()
-    wire = parse_event(event)
+    if name:
+        return name.encode()
+    wire = parse_event(payload)
     kind = wire.get("type") if isinstance(wire, dict) else None
     return kind.encode() if isinstance(kind, str) else b""

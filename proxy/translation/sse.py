@@ -1,19 +1,15 @@
 """Server-sent events out of bytes that may be cut anywhere (mapping.md 13.1).
 
 Works on bytes: a character cut in two by the network is whole again before anything decodes it. The usual case, LF
-line ends and one `data:` line an event, is a find and a slice; everything else takes the slow road of one event.
+line ends and one `data:` line an event, perhaps with its name before it, is a find and a slice; everything else takes
+the slow road of one event.
 """
-
-from typing import NamedTuple
 
 MAX_EVENT = 32 * 1024 * 1024  # bytes; images and carriers travel in one event
 
 
-class SseEvent(NamedTuple):
-    """`name` is the `event:` field ("" when absent); `payload` the joined `data:` lines."""
-
-    name: str
-    payload: bytes
+# (the `event:` field, "" when absent; the joined `data:` lines): a plain tuple, since streams are made of these.
+SseEvent = tuple[str, bytes]
 
 
 class EventTooLarge(ValueError):
@@ -23,7 +19,7 @@ class EventTooLarge(ValueError):
 class SseReader:
     """`feed` chunks, take events; `end` gives a last event that lacks its blank line."""
 
-    __slots__ = ("_begun", "_carriage", "_pending", "_rest", "_size", "_unended")
+    __slots__ = ("_begun", "_carriage", "_lead", "_name", "_pending", "_rest", "_size", "_unended")
 
     def __init__(self) -> None:
         self._rest = b""
@@ -31,6 +27,9 @@ class SseReader:
         self._unended: list[bytes] = []
         self._size = 0
         self._begun = False
+        # Most events begin as the one before them: the bytes up to their data, and the name that these tell.
+        self._lead = b"data:"
+        self._name = ""
         self._carriage = False  # line ends are CR or CRLF somewhere in this stream
         self._pending = False  # the last chunk ended with CR, whose LF may still come
 
@@ -49,12 +48,23 @@ class SseReader:
         self._rest = blocks.pop()
         if len(self._rest) > MAX_EVENT:
             raise EventTooLarge(f"an event of more than {MAX_EVENT} bytes")
-        events = []
+        events: list[SseEvent] = []
         for block in blocks:
-            event = _parse(block)
-            if event is not None:
+            if block.startswith(self._lead) and b"\n" not in (line := block[len(self._lead) :]):
+                payload = line.strip()
+                if payload:
+                    events.append((self._name, payload))
+            elif (event := _parse(block)) is not None:
+                self._remember_lead(block, event[0])
                 events.append(event)
         return events
+
+    def _remember_lead(self, block: bytes, name: str) -> None:
+        """Take note of how an event begins, if that is with its data or with its name alone before them."""
+        start = block.find(b"data:")
+        lead = block[:start]
+        if not lead or (lead.startswith(b"event:") and lead.find(b"\n") == start - 1):
+            self._lead, self._name = block[: start + 5], name
 
     def end(self) -> list[SseEvent]:
         """The last event, if the stream ended without its blank line; the caller decides whether it is whole."""
@@ -102,9 +112,6 @@ class SseReader:
 
 def _parse(block: bytes) -> SseEvent | None:
     """One event of the lines between two blank ones; None when there is no data (comments, names alone)."""
-    if block.startswith(b"data:") and b"\n" not in block:
-        payload = block[5:].strip()
-        return SseEvent("", payload) if payload else None
     name = ""
     lines: list[bytes] = []
     for line in block.split(b"\n"):
@@ -116,4 +123,4 @@ def _parse(block: bytes) -> SseEvent | None:
     if not lines:
         return None
     payload = b"\n".join(lines).strip()
-    return SseEvent(name, payload) if payload else None
+    return (name, payload) if payload else None

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
+from proxy.canonical.events import Cite, Close, Event, Fail, Finish, Open, Ping, Start, UsageUpdate, only_deltas
 from proxy.canonical.fold import Fold, broken_stream, unfold
-from proxy.canonical.jsontext import NotJson, loads
+from proxy.canonical.jsontext import NotJson, loads, loads_plain
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
@@ -22,7 +22,7 @@ from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import CustomCalls
-from proxy.translation.emulation import Emulation
+from proxy.translation.emulation import Emulation, Stage
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.one_at_a_time import OneAtATime
@@ -32,6 +32,7 @@ from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.typed_tools import TypedCalls
 
 DONE = b"[DONE]"
+_NO_OBJECT = "sent an event that is not a JSON object"
 
 # Takes secrets out of a text: backends' errors may quote the key that they were asked with.
 Scrub = Callable[[str], str]
@@ -42,14 +43,14 @@ def undecodable(what: str) -> Error:
     return Error(ErrorClass.BAD_GATEWAY, f"The backend {what}.", reason=Reason.UPSTREAM_ERROR)
 
 
-def parse_event(event: SseEvent) -> Wire | Error:
+def parse_event(payload: bytes) -> Wire | Error:
     """The JSON object of an event, or what is wrong with it."""
     try:
-        wire = loads(event.payload)
+        wire = loads(payload)
     except NotJson:
         return undecodable("sent an event that is not JSON")
     if type(wire) is not dict:
-        return undecodable("sent an event that is not a JSON object")
+        return undecodable(_NO_OBJECT)
     return wire
 
 
@@ -92,13 +93,10 @@ class _Reading:
     """The backend's side of a stream: SSE bytes to canonical events in `batch`."""
 
     __slots__ = (
-        "_carrying",
         "_client",
         "_continuation",
-        "_custom_calls",
-        "_editing",
-        "_halves",
         "_losses",
+        "_may_halve",
         "_reader",
         "_scrub",
         "_sse",
@@ -125,11 +123,17 @@ class _Reading:
         self.usage: Usage | None = None
         self.stop: str | None = None
         self._begin()
-        self._halves: Halves | None = None
-        self._editing = [CallEditing(edit) for edit in way.edits()]
-        self._custom_calls = CustomCalls() if way.spelling.wraps_custom else None
-        self._stages = way.emulation.stages()
-        self._carrying = way.carrying()
+        self._may_halve = False  # a character may have been cut in half
+        self._stages = self._needed_stages()
+
+    def _needed_stages(self) -> list[Stage]:
+        """Only what this answer needs, in order."""
+        way = self._way
+        stages: list[Stage] = [] if self._continuation is None else [self._continuation]
+        stages += [CallEditing(edit) for edit in way.edits()]
+        if way.spelling.wraps_custom:
+            stages.append(CustomCalls())
+        return [*stages, *way.emulation.stages(), way.carrying()]
 
     def _begin(self) -> None:
         """Be ready for an answer of the backend."""
@@ -154,8 +158,7 @@ class _Reading:
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
         try:
-            for event in self._sse.feed(chunk):
-                self._take(event)
+            self._take(self._sse.feed(chunk))
         except EventTooLarge:
             self._fail(undecodable("sent an event that is too large"))
         return self._flush()
@@ -165,8 +168,8 @@ class _Reading:
         if not self.closed and not self.paused:
             for event in self._sse.end():
                 # A last event without its blank line counts only when it is whole (mapping.md 13.1).
-                if event.payload == DONE or not isinstance(parse_event(event), Error):
-                    self._take(event)
+                if event[1] == DONE or not isinstance(parse_event(event[1]), Error):
+                    self._take([event])
             if not self.closed:
                 self._reader.end()
         return self._flush()
@@ -186,45 +189,55 @@ class _Reading:
         """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
         return not self.closed and self._reader.stopped
 
-    def _take(self, event: SseEvent) -> None:
-        if event.payload == DONE:
+    def _take(self, events: list[SseEvent]) -> None:
+        reader, continuation = self._reader, self._continuation
+        for name, payload in events:
+            try:
+                wire = loads_plain(payload)
+            except ValueError:
+                wire = self._second_look(payload)
+                if wire is None:
+                    continue
+            if type(wire) is not dict:
+                self._fail(undecodable(_NO_OBJECT))
+                continue
+            if continuation is not None:
+                continuation.take(wire)
+            try:
+                reader.feed(wire, name)
+            except RecursionError:
+                self._fail(undecodable("sent an event that is nested too deeply"))
+
+    def _second_look(self, payload: bytes) -> Wire | None:
+        """What the fast decoder refuses: the end mark, half characters, and what is no JSON at all."""
+        if payload == DONE:
             self._reader.done()
-            return
-        wire = parse_event(event)
+            return None
+        wire = parse_event(payload)
         if isinstance(wire, Error):
             self._fail(wire)
-            return
-        if self._halves is None and may_hold_half(event.payload):
-            self._halves = Halves()
-        if self._continuation is not None:
-            self._continuation.take(wire)
-        try:
-            self._reader.feed(wire, event.name)
-        except RecursionError:
-            self._fail(undecodable("sent an event that is nested too deeply"))
+            return None
+        if not self._may_halve and may_hold_half(payload):
+            self._may_halve = True
+            self._stages.insert(0, Halves())
+        return wire
 
     def _fail(self, error: Error) -> None:
         self.batch.append(Fail(error))
 
     def _flush(self) -> list[Event]:
-        """The batch, cut behind the event that ends the stream."""
+        """The batch, through the stages and cut behind the event that ends the stream."""
+        events = self.batch[:]
+        self.batch.clear()
         if self.closed:
-            self.batch.clear()
             return []
-        if self._halves is not None:
-            self.batch[:] = self._halves.pass_on(self.batch)
-        events = self.batch[:] if self._continuation is None else self._continuation.pass_on(self.batch)
-        for editing in self._editing:
-            events = editing.pass_on(events)
-        if self._custom_calls is not None:
-            events = self._custom_calls.pass_on(events)
         for stage in self._stages:
             events = stage.pass_on(events)
-        events = self._carrying.pass_on(events)
-        self.batch.clear()
+        return events if only_deltas(events) else self._noted(events)
+
+    def _noted(self, events: list[Event]) -> list[Event]:
+        """The events up to the one that ends the stream, and what they tell taken note of."""
         for index, event in enumerate(events):
-            if type(event) is Delta:
-                continue
             match event:
                 case Start():
                     self.started = True

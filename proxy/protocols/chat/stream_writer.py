@@ -7,7 +7,6 @@ objects (annotations) in one delta with an index each. A stream that broke gets 
 from collections.abc import Iterable
 from typing import assert_never
 
-from proxy.canonical import jsontext
 from proxy.canonical.events import (
     Cite,
     Close,
@@ -21,6 +20,7 @@ from proxy.canonical.events import (
     Start,
     UsageUpdate,
 )
+from proxy.canonical.jsontext import dumps
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.stop import Stop
@@ -106,7 +106,7 @@ class StreamWriter:
                     self._finish(event, out)
                 case Fail():
                     self._failed = True
-                    out += (b"data: ", jsontext.dumps(write_error(event.error, "")[1]), b"\n\n")
+                    out += (b"data: ", dumps(write_error(event.error, "")[1]), b"\n\n")
                 case Ping():
                     out.append(PING)
                 case End():
@@ -137,7 +137,7 @@ class StreamWriter:
             common["service_tier"] = tier
         if start.fingerprint is not None:
             common["system_fingerprint"] = start.fingerprint
-        self._base = b"data: " + jsontext.dumps(common)[:-1] + b',"choices":['
+        self._base = b"data: " + dumps(common)[:-1] + b',"choices":['
         self._prefix = self._base + b'{"index":0,"delta":'
 
     def _chunk(self, delta: bytes) -> bytes:
@@ -184,27 +184,29 @@ class StreamWriter:
         if self._context.legacy_functions:
             if index > 0:
                 return _HIDDEN, b""  # the deprecated form has room for one call
-            out.append(self._chunk(jsontext.dumps({"function_call": {"name": call.name, "arguments": ""}})))
+            out.append(self._chunk(dumps({"function_call": {"name": call.name, "arguments": ""}})))
             return self._prefix + b'{"function_call":{"arguments":', b"}}" + self._end
         kind, field = ("custom", "input") if call.kind == "custom" else ("function", "arguments")
         opening = {"index": index, "id": call.id, "type": kind, kind: {"name": call.name, field: ""}}
-        out.append(self._chunk(jsontext.dumps({"tool_calls": [opening]})))
+        out.append(self._chunk(dumps({"tool_calls": [opening]})))
         head = f'{{"tool_calls":[{{"index":{index},"{kind}":{{"{field}":'
         return self._prefix + head.encode(), b"}}]}" + self._end
 
     def _delta(self, k: int, text: str, logprobs: list[object] | None, out: list[bytes]) -> None:
         head = self._heads[k]
-        if not text or head == _HIDDEN:
+        if not text:
             return
-        if head is None:
+        if not head:
+            if head is not None:  # hidden
+                return
             head = self._heads[k] = self._first_delta(k, out)
         self._grown[k] += len(text)
         if logprobs is None:
-            out += (head, jsontext.dumps(text), self._tails[k])
+            out += (head, dumps(text), self._tails[k])
         else:
-            entries = jsontext.dumps({"content": logprobs, "refusal": None})
+            entries = dumps({"content": logprobs, "refusal": None})
             end = b'},"logprobs":' + entries + b',"finish_reason":null' + self._reason_end
-            out += (head, jsontext.dumps(text), end)
+            out += (head, dumps(text), end)
 
     def _first_delta(self, k: int, out: list[bytes]) -> bytes:
         """The head of a part that begins to speak; a paragraph sets it off from what was said before."""
@@ -218,7 +220,7 @@ class StreamWriter:
             self._inserted += len(PARAGRAPH) if apart else 0
             self._first[k] = self._inserted + sum(self._grown[other] for other in self._first)
         if apart:
-            out += (head, jsontext.dumps(PARAGRAPH), self._tails[k])
+            out += (head, dumps(PARAGRAPH), self._tails[k])
         return head
 
     def _close(self, event: Close, out: list[bytes]) -> None:
@@ -237,20 +239,20 @@ class StreamWriter:
         if tier is not None:
             self._name(tier)
         if self._details:
-            out.append(self._chunk(jsontext.dumps({"reasoning_details": write_details(self._details)})))
+            out.append(self._chunk(dumps({"reasoning_details": write_details(self._details)})))
         annotations = self._annotations()
         if annotations:
-            out.append(self._chunk(jsontext.dumps({"annotations": annotations})))
+            out.append(self._chunk(dumps({"annotations": annotations})))
         self._explain(finish.stop, out)
-        reason = jsontext.dumps(reply_reason(finish.stop, self._context))
+        reason = dumps(reply_reason(finish.stop, self._context))
         out += (self._prefix, b'{},"logprobs":null,"finish_reason":', reason, self._reason_end)
         if self._context.include_usage and self._usage is not None:
-            out += (self._base, b'],"usage":', jsontext.dumps(write_usage(self._usage)), b"}\n\n")
+            out += (self._base, b'],"usage":', dumps(write_usage(self._usage)), b"}\n\n")
 
     def _explain(self, stop: Stop, out: list[bytes]) -> None:
         """Why the model declined, unless it said so itself."""
         if stop.explanation and not self._refused:
-            out.append(self._chunk(jsontext.dumps({"refusal": stop.explanation})))
+            out.append(self._chunk(dumps({"refusal": stop.explanation})))
 
     def _annotations(self) -> list[Wire]:
         """All citations at once: the helpers can't join two lists of objects."""

@@ -72,7 +72,7 @@ class StreamReader:
         """One event's data; `event_name` counts only where the data has no type."""
         if self._over:
             return
-        if not is_object(wire):
+        if type(wire) is not dict:
             self._fail_with("holds an event that is not an object")
             return
         event_type = wire.get("type") or event_name
@@ -183,16 +183,17 @@ def _whole(block: _Block) -> ReplyPart:
 
 def _on_delta(reader: StreamReader, wire: Wire) -> None:
     delta = wire.get("delta")
+    if type(delta) is not dict:
+        return
     index = wire.get("index")
     block = reader._open.get(index) if type(index) is int else None
-    if not is_object(delta):
-        return
     if block is None:
         block = reader._newest
         if block is None:
             reader._fail_with("holds a delta of a content block that never began")
             return
-    grow = GROW.get(text_of(delta, "type"), _grow_other)
+    kind = delta.get("type")
+    grow = GROW.get(kind, _grow_other) if type(kind) is str else _grow_other
     grow(reader, block, delta)
 
 
@@ -298,7 +299,8 @@ ON: dict[str, Callable[[StreamReader, Wire], None]] = {
 
 
 def _grow_text(reader: StreamReader, block: _Block, delta: Wire) -> None:
-    if block.kind == "text" and block.k is not None and (text := text_of(delta, "text")):
+    text = delta.get("text")
+    if block.kind == "text" and block.k is not None and text and type(text) is str:
         reader._emit(Delta(block.k, text))
 
 
