@@ -186,7 +186,8 @@ class HostedCall:
     """A tool that the backend ran itself, call and result together or apart.
 
     `tool` is the kind (`web_search`, `web_fetch`, `code`, `file_search`, `image_generation`, `mcp`,
-    `tool_search`, other native names); `native` is the item or block verbatim.
+    `tool_search`, other native names); `native` is the item or block verbatim. `own`: in a request, this very backend
+    sent it and wants it back as it is. `shown`: in a reply, it is of the client's protocol, made to show what was done.
     """
 
     tool: str
@@ -194,6 +195,8 @@ class HostedCall:
     id: str = ""
     is_result: bool = False
     at: Path = ()
+    own: bool = False
+    shown: bool = False
 
 
 @dataclass(slots=True)

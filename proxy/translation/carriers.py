@@ -9,15 +9,16 @@ import hashlib
 
 from proxy.canonical.events import Close, Delta, Event, Open, only_deltas
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Part, Reasoning, ReplyPart
+from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Part, Reasoning, ReplyPart, Turn
 from proxy.canonical.reply import Reply
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
-from proxy.translation.codecs import ClientProtocol
+from proxy.translation.codecs import BACKENDS, ClientProtocol
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in, seal
 from proxy.translation.recall import DETAILS, Remembered
+from proxy.translation.restoring import CITATIONS, Cited, place, restore_citations, without_shown
 
 FORMAT = "dragoman-v1"
 ANTHROPIC_FORMAT = "anthropic-claude-v1"
@@ -48,7 +49,11 @@ def sealed(
         return None
     if field is not None:
         content["c"] = field
-    envelope = seal(content, scope)
+    return in_slot(seal(content, scope), native if kind == "reasoning" else None, shown, client)
+
+
+def in_slot(envelope: str, native: Extra | None, shown: str, client: ClientProtocol) -> Extra | None:
+    """The client protocol's own block around an envelope; None where it has no such block."""
     match client:
         case "messages":
             if shown or (native is not None and _texts(native)):
@@ -140,11 +145,19 @@ def _hash(text: str) -> str:
 class Carrying:
     """A stage of the reply: vendor blocks in events become the client's blocks with envelopes."""
 
-    __slots__ = ("_client", "_fields", "_hides", "_model", "_remembered", "_scope", "_shown")
+    __slots__ = ("_client", "_fields", "_hides", "_leaves_hosted", "_model", "_remembered", "_scope", "_shown")
 
     def __init__(
-        self, client: ClientProtocol, scope: Scope, model: str, remembered: Remembered, *, hides: bool
+        self,
+        client: ClientProtocol,
+        scope: Scope,
+        model: str,
+        remembered: Remembered,
+        *,
+        hides: bool,
+        leaves_hosted: bool = False,
     ) -> None:
+        self._leaves_hosted = leaves_hosted  # to a later stage
         self._remembered = remembered
         self._client = client
         self._scope = scope
@@ -188,6 +201,8 @@ class Carrying:
 
     def _hosted(self, part: HostedCall | Opaque) -> ReplyPart:
         kind = DIRECTIVE if isinstance(part, Opaque) and part.type == DIRECTIVE else "hosted"
+        if self._leaves_hosted and kind == "hosted":
+            return part
         native = sealed(part.native, "", None, kind, self._client, self._scope, self._model)
         return part if native is None else Reasoning("", redacted=True, native=native)
 
@@ -235,26 +250,56 @@ _REASONING_TYPES = {
 
 def open_carriers(request: Request, target: Target, scope: Scope, losses: LossReport) -> None:
     """Restore what this backend sent and drop what it never did, in every assistant turn, in place."""
+    run: list[Turn] = []
     for turn in request.turns:
-        if turn.role == "assistant" and any(type(part) is Reasoning for part in turn.parts):
+        if turn.role != "assistant":
+            run = _restored(run, losses)
+        elif any(type(part) is Reasoning or _held(part) for part in turn.parts):
             turn.parts = _Opening(target, scope, losses).turn(turn.parts)
+            run.append(turn)
+        elif turn.parts:
+            run.append(turn)
+    _restored(run, losses)
+
+
+def _restored(run: list[Turn], losses: LossReport) -> list[Turn]:
+    """What carriers brought back for other parts of the same run of turns; gives an empty run to go on with."""
+    if run:
+        restore_citations(run, losses)
+        without_shown(run)
+    return []
+
+
+def _held(part: Part) -> str:
+    """The envelope in the results of a search that were made to show one; "" where there is none."""
+    content = part.native.get("content") if type(part) is HostedCall and part.is_result else None
+    first = content[0] if isinstance(content, list) and content else None
+    held = first.get("encrypted_content") if is_object(first) else None
+    return held if isinstance(held, str) and is_envelope(held) else ""
 
 
 class _Opening:
     """One assistant turn. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_failed", "_losses", "_scope", "_target")
+    __slots__ = ("_at", "_failed", "_losses", "_scope", "_target")
 
     def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
         self._target = target
         self._scope = scope
         self._losses = losses
         self._failed = False
+        self._at = 0  # characters of a Chat message before what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
         opened: list[Part] = []
         text_entry: Reasoning | None = None  # Chat's entry with the text, whose envelope may follow
+        offsets: dict[int, int] = {}
         for part in parts:
+            if isinstance(part, HostedCall) and (envelope := _held(part)):
+                opened = [other for other in opened if not (type(other) is HostedCall and other.id == part.id)]
+                opened += self._opened(Reasoning("", at=part.at), envelope, "")
+                continue
+            known = len(opened)
             if not isinstance(part, Reasoning):
                 opened += self._natively(text_entry)
                 text_entry = None
@@ -265,13 +310,14 @@ class _Opening:
                 shown = text_entry.text if text_entry is not None else part.text
                 text_entry = None
                 opened += self._opened(part, str(token), shown)
+                offsets |= {id(other): self._at for other in opened[known:] if self._at}
             elif part.field == DETAILS:
                 opened += self._natively(text_entry)
                 text_entry = part
             else:
                 opened += self._natively(part)
         opened += self._natively(text_entry)
-        return self._fitting(opened)
+        return self._fitting(place(opened, offsets))
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
         if origin_in(envelope) != self._scope.origin:
@@ -280,6 +326,8 @@ class _Opening:
         kinds = content.get("k") if content is not None else None
         if content is None or not isinstance(kinds, list):
             return self._drop(part, Rule.CARRIER_BAD)
+        before = content.get("p")
+        self._at = max(self._at, before if type(before) is int else 0)
         field = content.get("c")
         named = field if isinstance(field, str) else None
         if "plain" in kinds:
@@ -289,15 +337,19 @@ class _Opening:
             return self._drop(part, Rule.CARRIER_BAD)
         if DIRECTIVE in kinds:
             return [HostedCall(DIRECTIVE, item, at=part.at) for item in items]
+        if CITATIONS in kinds:
+            return [Cited(CITATIONS, {}, at=part.at, blocks=items)]
+        hosted = "hosted" in kinds
+        known = BACKENDS[self._target.protocol].hosted_types if hosted else _REASONING_TYPES[self._target.protocol]
         restored: list[Part] = []
         for item in items:
             # Without a key anyone can write an envelope, so what it holds is held to the form that a vendor gives it.
-            if "hosted" not in kinds and item.get("type") not in _REASONING_TYPES[self._target.protocol]:
+            if item.get("type") not in known and not (hosted and self._scope.keys):
                 return self._drop(part, Rule.CARRIER_BAD)
-            if not _with_shown(item, shown) and not self._without_text(item):
+            if not hosted and not _with_shown(item, shown) and not self._without_text(item):
                 return self._drop(part, Rule.FOREIGN_REASONING)
-            if "hosted" in kinds:
-                restored.append(HostedCall(str(item.get("type")), item, at=part.at))
+            if hosted:
+                restored.append(HostedCall(str(item.get("type")), item, own=True, at=part.at))
             else:
                 restored.append(Reasoning(shown, native=item, field=named, at=part.at))
         return restored
@@ -344,14 +396,22 @@ def strip_envelopes(wire: object, path: Path, losses: LossReport) -> None:
         for name, value in wire.items():
             strip_envelopes(value, (*path, name), losses)
     elif isinstance(wire, list):
-        kept = []
+        kept: list[object] = []
         for index, value in enumerate(wire):
             if is_object(value) and any(is_envelope(value.get(name)) for name in _TOKENS):
                 losses.drop(Rule.FOREIGN_REASONING, (*path, index))
+            elif is_object(value) and _shows_search(value):
+                losses.drop(Rule.FOREIGN_REASONING, (*path, index))
+                kept = [other for other in kept if not (is_object(other) and other.get("id") == value["tool_use_id"])]
             else:
                 strip_envelopes(value, (*path, index), losses)
                 kept.append(value)
         wire[:] = kept
+
+
+def _shows_search(block: Wire) -> bool:
+    """Whether a block holds results of a search of another vendor's, which were made to show it."""
+    return type(block.get("tool_use_id")) is str and bool(_held(HostedCall("web_search", block, is_result=True)))
 
 
 def _token(part: Reasoning) -> object:

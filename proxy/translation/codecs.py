@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Concatenate, Literal, Protocol
 
+from proxy.canonical.deed import Deed
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Event
 from proxy.canonical.loss import LossReport
@@ -48,11 +49,16 @@ class StreamWriter(Protocol):
         """The bytes of these events."""
 
 
+def _show_nothing(_deed: Deed, _call_id: str, _envelope: str) -> list[Wire]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class ClientCodec:
     """What a client's side needs. A `read_request` that raises `InexactNumber` takes `exact=True` the second time.
 
     `read_hosted_tool` says in the tool's `asked` what its declaration asks for, given the request's `extra`.
+    `show_deed` gives the items or blocks that show what a backend ran: what it did, the backend's id, an envelope.
     """
 
     read_request: Callable[Concatenate[Wire, LossReport, ...], Request]
@@ -60,6 +66,11 @@ class ClientCodec:
     stream_writer: Callable[[ReplyContext], StreamWriter]
     write_error: Callable[[Error, str], tuple[int, Wire]]
     read_hosted_tool: Callable[[HostedTool, Extra | None, LossReport], None]
+    show_deed: Callable[[Deed, str, str], list[Wire]] = _show_nothing
+
+
+def _read_nothing(_call: Wire, _result: Wire | None) -> Deed | None:
+    return None
 
 
 def _none(_body: Wire) -> tuple[str, ...]:
@@ -71,6 +82,8 @@ class BackendCodec:
     """What a backend's side needs. A `read_reply` that raises `InexactNumber` takes `exact=True` the second time.
 
     `hosted_names`: what a tool choice calls hosted tools, by their kind. `betas`: what a request must be sent with.
+    `read_deed`: what a call of a hosted tool, with its result where that is apart, did. `hosted_types`: types of what
+    only this protocol knows, as it may come back out of an envelope.
     """
 
     write_request: Callable[[Request, Target, LossReport], Wire]
@@ -79,6 +92,8 @@ class BackendCodec:
     read_error: Callable[[int, object, str], Error]
     hosted_names: Mapping[str, str] = field(default_factory=dict)
     betas: Callable[[Wire], tuple[str, ...]] = _none
+    read_deed: Callable[[Wire, Wire | None], Deed | None] = _read_nothing
+    hosted_types: frozenset[str] = frozenset()
 
 
 CLIENTS: dict[ClientProtocol, ClientCodec] = {
@@ -91,6 +106,7 @@ CLIENTS: dict[ClientProtocol, ClientCodec] = {
         responses.StreamWriter,
         responses.write_error,
         responses.read_hosted_tool,
+        responses.show_deed,
     ),
     "messages": ClientCodec(
         messages.read_request,
@@ -98,6 +114,7 @@ CLIENTS: dict[ClientProtocol, ClientCodec] = {
         messages.StreamWriter,
         messages.write_error,
         messages.read_hosted_tool,
+        messages.show_deed,
     ),
     "completions": ClientCodec(
         completions.read_request,
@@ -116,6 +133,8 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         responses.StreamReader,
         responses.read_error,
         responses.HOSTED_NAMES,
+        read_deed=responses.read_deed,
+        hosted_types=responses.HOSTED_TYPES,
     ),
     "messages": BackendCodec(
         messages.write_request,
@@ -124,10 +143,14 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         messages.read_error,
         messages.HOSTED_NAMES,
         messages.betas_of,
+        messages.read_deed,
+        messages.HOSTED_TYPES,
     ),
 }
 
 # What it takes to make Messages go on with a turn that it paused (mapping.md 12.3); no other protocol pauses.
 MessageContent = messages.MessageContent
 container_of = messages.container_of
+# A citation that may be sent back to Messages, from what it wrote.
+read_message_citation = messages.read_citation
 continued = messages.continued

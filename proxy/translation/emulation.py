@@ -23,7 +23,7 @@ class Stage(Protocol):
 class Emulation:
     """`stops`: strings that end the answer. `answer_tool`: a tool whose call is the answer. `fenced`: JSON was asked
     for in words, so there may be a code fence around it. `directive`: the words in which a tool call was asked for.
-    `pauses`: the backend may stop in the middle of a turn, to be asked to go on.
+    `pauses`: the backend may stop in the middle of a turn, to be asked to go on. `hosts`: it may run tools itself.
     """
 
     stops: tuple[str, ...] = ()
@@ -31,6 +31,7 @@ class Emulation:
     fenced: bool = False
     directive: str | None = None
     pauses: bool = False
+    hosts: bool = False
 
     def stages(self) -> list[Stage]:
         """Fresh stages for one reply, in their order; mostly none."""

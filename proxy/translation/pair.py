@@ -244,7 +244,7 @@ class Prepared:
         """The client's whole reply for the backend's. Raises `Rejected`."""
         if self.same_protocol:
             return self._passed_reply(raw)
-        return self._write(self._read(raw))
+        return self._write(self._shown(self._read(raw)))
 
     def take(self, raw: bytes) -> bytes | None:
         """Like `reply`, in as many answers as it takes. Raises `Rejected`."""
@@ -265,11 +265,12 @@ class Prepared:
         reply = self._read(raw)
         going_on = self._continuation
         if going_on is None:
-            return reply
+            return self._shown(reply)
         whole = going_on.whole(reply, as_object(loads_exact(raw), ()))
         if whole is None:
             self.body = going_on.next_body()
-        return whole
+            return None
+        return self._shown(whole)
 
     def immediate(self) -> bytes:
         """The answer to a request that only warms a cache, where the backend has no such thing (mapping.md 7.1)."""
@@ -318,7 +319,14 @@ class Prepared:
         if not self.same_protocol:
             reply = staged(reply, way.emulation.stages())
             way.carrying().whole(reply)
-            note_reply(reply, self.client, way.losses)
+        return reply
+
+    def _shown(self, reply: Reply) -> Reply:
+        """The whole answer, of one reply or several, as the client sees it."""
+        hosting = self._way.hosting()
+        if hosting is not None:
+            reply = staged(reply, [hosting])
+        note_reply(reply, self.client, self._way.losses)
         return reply
 
     def _write(self, reply: Reply) -> bytes:

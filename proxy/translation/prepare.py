@@ -117,7 +117,8 @@ def prepare(
     fit_tools(request, target, loaded, losses)
     if forced and request.tool_policy.mode == "auto" and isinstance(said := request.turns[-1].parts[-1], Text):
         emulation.directive = said.text
-    emulation.pauses = target.protocol == "messages" and any(isinstance(tool, HostedTool) for tool in request.tools)
+    emulation.hosts = any(isinstance(tool, HostedTool) for tool in request.tools)
+    emulation.pauses = target.protocol == "messages" and emulation.hosts
     fit_format(request, target, emulation, losses)
     emulation.stops = take_over(request, target, losses)
     fit(request, target, losses)

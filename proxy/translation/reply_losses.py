@@ -57,7 +57,7 @@ def _note_part(part: ReplyPart, client: ClientProtocol, losses: LossReport) -> N
             if client == "completions" and not part.redacted:
                 losses.drop(Rule.REASONING, _AT)
             _note_state(part.native, client, losses)
-        case HostedCall():
+        case HostedCall() if not part.shown:
             losses.drop(Rule.HOSTED_TOOL, _AT)
         case Opaque():
             losses.drop(Rule.COMPACTION if part.type == "compaction" else Rule.UNKNOWN_FIELD, _AT)

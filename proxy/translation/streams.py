@@ -25,6 +25,7 @@ from proxy.translation.custom_tools import CustomCalls
 from proxy.translation.emulation import Emulation, Stage
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.halves import Halves, may_hold_half
+from proxy.translation.hosted_calls import HostedCalls
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.recall import Remembered
 from proxy.translation.reply_losses import note_event
@@ -85,8 +86,23 @@ class WayBack:
 
     def carrying(self) -> Carrying:
         """The stage that puts the backend's own reasoning into envelopes."""
-        hides = self.context.show_reasoning is False
-        return Carrying(self.client, self.scope, self.model, self.remembered, hides=hides)
+        return Carrying(
+            self.client,
+            self.scope,
+            self.model,
+            self.remembered,
+            hides=self.context.show_reasoning is False,
+            leaves_hosted=self._hosts(),
+        )
+
+    def hosting(self) -> HostedCalls | None:
+        """The stage behind it that shows and carries what the backend ran itself; None where it runs nothing."""
+        if not self._hosts():
+            return None
+        return HostedCalls(self.client, self.backend, self.scope, self.model, self.remembered)
+
+    def _hosts(self) -> bool:
+        return self.emulation.hosts and self.client != "completions"
 
 
 class _Reading:
@@ -133,7 +149,10 @@ class _Reading:
         stages += [CallEditing(edit) for edit in way.edits()]
         if way.spelling.wraps_custom:
             stages.append(CustomCalls())
-        return [*stages, *way.emulation.stages(), way.carrying()]
+        stages += [*way.emulation.stages(), way.carrying()]
+        if (hosting := way.hosting()) is not None:
+            stages.append(hosting)
+        return stages
 
     def _begin(self) -> None:
         """Be ready for an answer of the backend."""

@@ -254,7 +254,7 @@ class BlockWriter:
                 return False
 
     def _vendor_block(self, part: HostedCall | Opaque) -> Wire | None:
-        if is_native(part.native):
+        if is_native(part.native) or (isinstance(part, HostedCall) and part.own):
             return part.native
         self.losses.drop(Rule.HOSTED_TOOL if isinstance(part, HostedCall) else _opaque_rule(part), part.at)
         return None

@@ -64,6 +64,9 @@ HOSTED_BLOCKS = frozenset({"server_tool_use", "mcp_tool_use", *SERVER_RESULTS})
 # Blocks that only this protocol knows. `compaction` is also an item of Responses, which has an `id`.
 OPAQUE_BLOCKS = frozenset({"container_upload", "compaction", "fallback", "mcp_tool_listing", "connector_text"})
 
+# All that may come back out of an envelope, where anyone could have written that.
+HOSTED_TYPES = HOSTED_BLOCKS | OPAQUE_BLOCKS - {"container_upload"}
+
 # What a base64 image may be (messages.md 7.5).
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 PDF = "application/pdf"

@@ -1,5 +1,6 @@
 """OpenAI Responses."""
 
+from proxy.protocols.responses.deeds import read_deed, show_deed
 from proxy.protocols.responses.errors import read_error, write_error
 from proxy.protocols.responses.hosted_tools import HOSTED_NAMES, read_hosted_tool
 from proxy.protocols.responses.reply_reader import read_reply
@@ -8,15 +9,19 @@ from proxy.protocols.responses.request_reader import read_request
 from proxy.protocols.responses.request_writer import write_request
 from proxy.protocols.responses.stream_reader import StreamReader
 from proxy.protocols.responses.stream_writer import StreamWriter
+from proxy.protocols.responses.tables import HOSTED_TYPES
 
 __all__ = [
     "HOSTED_NAMES",
+    "HOSTED_TYPES",
     "StreamReader",
     "StreamWriter",
+    "read_deed",
     "read_error",
     "read_hosted_tool",
     "read_reply",
     "read_request",
+    "show_deed",
     "write_error",
     "write_reply",
     "write_request",

@@ -122,6 +122,8 @@ def _assistant_item(part: Part, turn: Turn, losses: LossReport) -> Wire | None:
             losses.approx(Rule.REFUSAL, turn.at)
             return _message("assistant", part.text) if part.text else None
         case HostedCall():
+            if part.own:
+                return part.native
             losses.drop(Rule.HOSTED_TOOL, part.at)
             return None
         case Opaque():

@@ -202,8 +202,9 @@ class HostedItem:
     done: bool = False
 
     def empty(self) -> Wire:
-        """As it is announced."""
-        item = {**self.native, "id": self.id}
+        """As it is announced, with nothing of what it is to hold."""
+        item = {**self.native, "id": self.id, **_HOSTED_BEGUN.get(str(self.native.get("type")), {})}
+        item.pop("action", None)
         if "status" in item:
             item["status"] = "in_progress"
         return item
@@ -218,6 +219,10 @@ class HostedItem:
 
 # What an item has of its arguments when it is announced.
 _BEGUN: dict[str, Wire] = {"shell_call": {"commands": []}, "local_shell_call": {"command": []}}
+_HOSTED_BEGUN: dict[str, Wire] = {
+    "code_interpreter_call": {"code": "", "outputs": None},
+    "mcp_call": {"arguments": "", "output": None, "error": None},
+}
 
 OutputItem = MessageItem | ReasoningItem | CallItem | TypedItem | HostedItem
 
@@ -244,7 +249,7 @@ class Slot:
         """The part is complete. Gives the annotations that its citations make, as only now its range is known."""
         self.closed = True
         self.item.open -= 1
-        if native is not None and isinstance(self.item, ReasoningItem):
+        if native is not None and isinstance(self.item, ReasoningItem | HostedItem):
             self.item.native = native
         return self.annotate(self.citations)
 

@@ -6,7 +6,7 @@ answer ends: until then more text may join it, or the answer may turn out to be 
 """
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Cite, Close, Delta, End, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
@@ -33,6 +33,21 @@ from proxy.protocols.responses.response_object import ResponseHead, head_of, res
 
 PING = b": ping\n\n"  # a comment: Node's helper throws on events that it does not know
 END = b"}\n\n"
+
+
+class Stages(NamedTuple):
+    """What a hosted tool is seen to do: the stem of the events of its text and the field of that, its stage of work."""
+
+    text: tuple[str, str]
+    working: str
+    fails: bool
+
+
+HOSTED_STAGES = {
+    "web_search_call": Stages(("", ""), "searching", fails=False),
+    "code_interpreter_call": Stages(("code_interpreter_call_code", "code"), "interpreting", fails=False),
+    "mcp_call": Stages(("mcp_call_arguments", "arguments"), "", fails=True),
+}
 
 
 class StreamWriter:
@@ -136,6 +151,8 @@ class StreamWriter:
         item = slot.item
         if slot.new_item:
             self._event("response.output_item.added", {"output_index": item.index, "item": item.empty()})
+        if isinstance(item, HostedItem):
+            self._begin_hosted(item)
         if slot.new_content and slot.content is not None and isinstance(item, MessageItem):
             if slot.content_index > 0:
                 self._finish_content(item, slot.content_index - 1)
@@ -143,6 +160,29 @@ class StreamWriter:
         text = _initial_text(part)
         if text:
             self._delta(Delta(len(self._slots) - 1, text))
+
+    def _begin_hosted(self, item: HostedItem) -> None:
+        """The events by which a hosted tool is seen to work (responses.md 13.2)."""
+        kind, place = str(item.native.get("type")), _in_item(item)
+        stages = HOSTED_STAGES.get(kind)
+        if stages is None:
+            return
+        self._event(f"response.{kind}.in_progress", place)
+        stem, field = stages.text
+        text = item.native.get(field) if field else None
+        if isinstance(text, str) and text:
+            self._event(f"response.{stem}.delta", {**place, "delta": text})
+            self._event(f"response.{stem}.done", {**place, field: text})
+        if stages.working:
+            self._event(f"response.{kind}.{stages.working}", place)
+
+    def _end_hosted(self, item: HostedItem) -> None:
+        kind = str(item.native.get("type"))
+        stages = HOSTED_STAGES.get(kind)
+        if stages is None or item.native.get("status") == "incomplete":
+            return
+        failed = stages.fails and item.native.get("status") == "failed"
+        self._event(f"response.{kind}.{'failed' if failed else 'completed'}", _in_item(item))
 
     def _cite(self, event: Cite) -> None:
         slot = self._slots[event.k]
@@ -182,7 +222,9 @@ class StreamWriter:
                 self._finish_reasoning(item)
             case CallItem():
                 self._finish_call(item)
-            case TypedItem() | HostedItem():
+            case HostedItem():
+                self._end_hosted(item)
+            case TypedItem():
                 pass
             case _:
                 assert_never(item)

@@ -23,6 +23,8 @@ HOSTED_ITEMS: dict[str, str] = {
     "program": "program",
     "program_output": "program",
 }
+# All that may come back out of an envelope, where anyone could have written that.
+HOSTED_TYPES = frozenset({*HOSTED_ITEMS, "shell_call", "shell_call_output", "compaction"})
 HOSTED_RESULTS = frozenset({"mcp_approval_response", "tool_search_output", "program_output", "shell_call_output"})
 
 # Items of typed tools that the client runs: the tool, the field that holds its arguments, the prefix of item ids.

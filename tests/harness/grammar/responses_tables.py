@@ -49,6 +49,11 @@ FIELDS: dict[str, Shape] = {
     "response.code_interpreter_call.in_progress": IN_ITEM,
     "response.code_interpreter_call.interpreting": IN_ITEM,
     "response.code_interpreter_call.completed": IN_ITEM,
+    "response.mcp_call_arguments.delta": {**IN_ITEM, "delta": str},
+    "response.mcp_call_arguments.done": {**IN_ITEM, "arguments": str},
+    "response.mcp_call.in_progress": IN_ITEM,
+    "response.mcp_call.completed": IN_ITEM,
+    "response.mcp_call.failed": IN_ITEM,
 }
 
 # Fields that only what we write must have.
@@ -95,6 +100,8 @@ ANNOUNCED: dict[str, Shape] = {
     "function_call": {"id": str, "call_id": str, "name": str, "arguments": "", "status": "in_progress"},
     "custom_tool_call": {"id": str, "call_id": str, "name": str, "input": ""},
 }
+# Items of tools that the service runs may end in a failure.
+FAILS: dict[str, tuple[str, ...]] = dict.fromkeys(("web_search_call", "code_interpreter_call", "mcp_call"), ("failed",))
 # What a client holds on to between an item's announcement and its end.
 KEPT_FIELDS = ("type", "role", "call_id", "name", "namespace")
 
