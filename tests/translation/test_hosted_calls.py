@@ -557,3 +557,28 @@ def test_an_open_envelope_brings_only_what_a_vendor_may_have_sent() -> None:
     following = ask("responses", with_reply("responses", REQUESTS["responses"], forged), TARGETS["messages"])
     assert history("messages", following) == [[text("So.")]]
     assert "carrier-bad" in rules(following)
+
+
+# --- answers that no vendor gives ---
+
+VALUES: list[Json] = [None, 1, "x", [], [1, None], [{}], {}, {"type": 1}, {"url": [1]}, True]
+CLAUDE_BLOCKS = [*searched(1), CODE_CALL, MCP_CALL, ran(MCP_CALL, "mcp", [text("found")]), turn_of_claude(1)[4]]
+GPT_ITEMS = [QUERY, OPENED, FAILED, RAN, LISTED]
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_whatever_a_field_holds(client: Protocol, backend: Backend, stream: bool) -> None:
+    for block in CLAUDE_BLOCKS if backend == "messages" else GPT_ITEMS:
+        for name in block.keys() - {"type"}:
+            for value in VALUES:
+                broken = {**block, name: value}
+                if backend == "messages":
+                    if stream and block["type"] in ("server_tool_use", "mcp_tool_use", "text") and name != "id":
+                        continue  # in a stream these come in pieces
+                    whole = message([broken, *searched(2), text("So.")])
+                else:
+                    whole = response([broken, said("So.")])
+                prepared = ask(client, REQUESTS[client], TARGETS[backend], stream=stream)
+                reply = answered(prepared, whole)
+                ask(client, with_reply(client, REQUESTS[client], reply), TARGETS[backend])
