@@ -16,23 +16,24 @@ BILLING_HEADER = "x-anthropic-billing-header"
 
 def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     """Pair results with calls and spell their ids for the backend, in place."""
-    _name_calls(request.turns, ids)
     turns = request.turns
+    calls_of, results_of = _name_calls(turns, ids)
     arranged: list[Turn] = []
     index = 0
     while index < len(turns):
         start = index
         while index < len(turns) and turns[index].role == "assistant":
             index += 1
-        run = turns[start:index]
+        arranged += turns[start:index]
+        calls = [call for calls in calls_of[start:index] for call in calls]
         start = index
         while index < len(turns) and turns[index].role != "assistant":
             index += 1
         answers = turns[start:index]
-        arranged += run
-        calls = [part for turn in run for part in turn.parts if type(part) is Call]
-        if calls or any(type(part) is Result for turn in answers for part in turn.parts):
-            answers = _answer(calls, answers, losses, last=index == len(turns) and not answers)
+        if not calls and not any(results_of[start:index]):
+            arranged += answers
+            continue
+        answers = _answer(calls, answers, losses, last=index == len(turns) and not answers)
         arranged += answers
         for call in calls:
             call.id = ids.spell(call.id)
@@ -43,28 +44,38 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     request.turns = arranged
 
 
-def _name_calls(turns: list[Turn], ids: BackendIds) -> None:
-    """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2)."""
+def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], list[bool]]:
+    """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2).
+
+    Gives for each turn its calls, and whether it has results.
+    """
+    calls_of: list[list[Call]] = []
+    results_of: list[bool] = []
     seen: dict[str, int] = {}
     waiting: dict[str, list[tuple[int, Call]]] = {}
     answered: dict[str, Call] = {}
     for position, turn in enumerate(turns):
-        number = 0
+        calls: list[Call] = []
+        has_results = False
         for part in turn.parts:
-            if isinstance(part, Call):
+            if type(part) is Call:
                 wire_id = part.id
                 if not wire_id or wire_id == "null":
-                    part.id = ids.place(position, number)
+                    part.id = ids.place(position, len(calls))
                 else:
                     count = seen[wire_id] = seen.get(wire_id, 0) + 1
                     if count > 1:
                         part.id = f"{wire_id}-{count}"
                 waiting.setdefault(wire_id, []).append((position, part))
-                number += 1
-            elif isinstance(part, Result) and part.call_id is not None:
-                call = _answered_call(part.call_id, waiting, answered)
+                calls.append(part)
+            elif type(part) is Result:
+                has_results = True
+                call = _answered_call(part.call_id, waiting, answered) if part.call_id is not None else None
                 if call is not None:
                     part.call_id = call.id
+        calls_of.append(calls)
+        results_of.append(has_results)
+    return calls_of, results_of
 
 
 def _answered_call(wire_id: str, waiting: dict[str, list[tuple[int, Call]]], answered: dict[str, Call]) -> Call | None:
@@ -72,8 +83,10 @@ def _answered_call(wire_id: str, waiting: dict[str, list[tuple[int, Call]]], ans
     candidates = waiting.get(wire_id)
     if not candidates:
         return answered.get(wire_id)
-    newest = candidates[-1][0]
-    index = next(i for i, (position, _) in enumerate(candidates) if position == newest)
+    index = len(candidates) - 1
+    newest = candidates[index][0]
+    while index > 0 and candidates[index - 1][0] == newest:
+        index -= 1
     answered[wire_id] = candidates.pop(index)[1]
     return answered[wire_id]
 
@@ -85,20 +98,22 @@ def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: b
     rest: list[Turn] = []
     moved = False
     for turn in turns:
-        if not any(type(part) is Result for part in turn.parts):
-            rest.append(turn)
-            continue
         others: list[Part] = []
+        has_results = False
         for part in turn.parts:
             if type(part) is not Result:
                 others.append(part)
-            elif part.call_id is not None and part.call_id in wanted:
+                continue
+            has_results = True
+            if part.call_id is not None and part.call_id in wanted:
                 moved = moved or bool(others) or bool(rest)
                 _take(results, part, wanted[part.call_id], losses)
             else:
                 losses.approx(Rule.ORPHAN_RESULT, part.at)
                 others += _orphan(part)
-        if others:
+        if not has_results:
+            rest.append(turn)
+        elif others:
             rest.append(Turn(turn.role, others, turn.name, turn.extra, turn.at))
     if moved:
         losses.approx(Rule.RESULT_ORDER, turns[0].at)

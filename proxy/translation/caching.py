@@ -187,6 +187,8 @@ def _fit_policy_of_messages(request: Request, target: Target, marked: bool, loss
 
 
 def _remove_marks(request: Request, losses: LossReport) -> None:
+    if not _any_mark(request):
+        return
     for holder, mark in _all_marks(request):
         losses.drop(mark.rule, mark.at)
         holder.cache = None
@@ -262,13 +264,21 @@ def _any_mark(request: Request) -> bool:
         return True
     if any(text.cache is not None for instruction in request.instructions for text in instruction.parts):
         return True
-    for turn in request.turns:
-        for part in turn.parts:
-            if type(part) is Text:
+    return any(_have_mark(turn.parts) for turn in request.turns)
+
+
+def _have_mark(parts: list[Part]) -> bool:
+    for part in parts:
+        match part:
+            case Text() | Call():
                 if part.cache is not None:
                     return True
-            elif any(holder.cache is not None for holder in _holders(part)):
-                return True
+            case Result():
+                if part.cache is not None or _have_mark(part.parts):
+                    return True
+            case _:
+                if any(holder.cache is not None for holder in _holders(part)):
+                    return True
     return False
 
 

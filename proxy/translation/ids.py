@@ -115,6 +115,10 @@ class BackendIds:
     restored: dict[str, str] = field(default_factory=dict)
     _spelled: dict[str, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
+    _rule: IdRule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rule = backend_rule(self.target)
 
     def spell(self, call_id: str) -> str:
         """The backend's spelling of a client's id; the same id always gives the same spelling."""
@@ -125,7 +129,7 @@ class BackendIds:
         if self.target.dialect.call_id_mistral:
             spelled = self._nine_characters(native)
         else:
-            spelled = encode(native, backend_rule(self.target))
+            spelled = encode(native, self._rule)
         self._spelled[call_id] = spelled
         self._taken.add(spelled)
         if spelled != call_id:

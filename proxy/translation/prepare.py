@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import Text
+from proxy.canonical.parts import Document, HostedCall, Image, Part, Reasoning, Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
@@ -103,11 +103,15 @@ def prepare(
 ) -> Spelling:
     """Everything between reading and writing, in place; gives the way back for names and ids, and what the proxy has
     to do itself."""
-    open_carriers(request, target, scope, losses)
-    put_back(request)
+    held = kinds_of_parts(request)
+    if Reasoning in held or HostedCall in held:  # nothing else holds a carrier
+        open_carriers(request, target, scope, losses)
+        put_back(request)
+        held = kinds_of_parts(request)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
-    move_assistant_images(request, losses)
+    if Image in held or Document in held:
+        move_assistant_images(request, losses)
     loaded = loaded_names(request)
     if target.protocol != "messages":
         flatten(request, losses)
@@ -134,6 +138,11 @@ def prepare(
         declared=frozenset(tool.name for tool in request.tools if not isinstance(tool, HostedTool)),
         one_call=request.tool_policy.only_first or request.legacy_functions,
     )
+
+
+def kinds_of_parts(request: Request) -> set[type[Part]]:
+    """The kinds of parts that the turns hold, so that what looks for one of them need not look in vain."""
+    return {type(part) for turn in request.turns for part in turn.parts}
 
 
 def _context(request: Request, client: ClientProtocol, request_id: str) -> ReplyContext:

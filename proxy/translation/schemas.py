@@ -14,6 +14,7 @@ Vendor = Literal["openai", "anthropic"]
 
 EMPTY: Schema = {"type": "object", "properties": {}}
 _ROOT_WORDS = ("anyOf", "oneOf", "allOf", "enum", "not")
+_NOT_PLAIN = frozenset({*_ROOT_WORDS, "$ref"})
 
 
 def for_openai(schema: Schema | None) -> Schema | None:
@@ -25,7 +26,7 @@ def for_openai(schema: Schema | None) -> Schema | None:
     if "properties" in schema and "type" in schema:
         return schema
     fixed = schema
-    if "type" not in schema and not any(word in schema for word in (*_ROOT_WORDS, "$ref")):
+    if "type" not in schema and _NOT_PLAIN.isdisjoint(schema):
         fixed = {"type": "object", **schema}
     if fixed.get("type") == "object" and "properties" not in fixed:
         fixed = {**fixed, "properties": {}}
@@ -36,7 +37,7 @@ def for_messages(schema: Schema | None, path: Path, losses: LossReport) -> Schem
     """`input_schema` as Anthropic takes it: an object root without union words or a reference."""
     if not schema:
         return EMPTY
-    if schema.get("type") == "object" and not any(word in schema for word in (*_ROOT_WORDS, "$ref")):
+    if schema.get("type") == "object" and _NOT_PLAIN.isdisjoint(schema):
         return schema
     root = inlined(schema)
     if any(word in root for word in _ROOT_WORDS):

@@ -19,9 +19,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 def spell(name: str, salt: int = 0) -> str:
     """The name itself when it is acceptable, else a readable stem and a hash. At most `LIMIT` characters."""
-    clean = _UNSAFE.sub("_", name)
-    if clean == name and 0 < len(name) <= LIMIT and not salt:
+    if not salt and 0 < len(name) <= LIMIT and _UNSAFE.search(name) is None:
         return name
+    clean = _UNSAFE.sub("_", name)
     seed = f"{name}\n{salt}" if salt else name
     digest = hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:_HASH]
     return f"{clean[: LIMIT - _HASH - 1]}_{digest}"
@@ -30,7 +30,8 @@ def spell(name: str, salt: int = 0) -> str:
 class ToolNames:
     """The names of one request: the client's (name, namespace) to the backend's and back.
 
-    A client may have a typed tool and another one of the same name, which are two tools.
+    A client may have a typed tool and another one of the same name, which are two tools. `original` has the changed
+    names only.
     """
 
     __slots__ = ("_spelled", "_taken", "original")
@@ -41,13 +42,18 @@ class ToolNames:
         self.original: dict[str, ToolName] = {}
 
     def declare(self, tool: FunctionTool | CustomTool) -> str:
-        """The backend's name of a declared tool."""
+        """The backend's name of a declared tool. Of two tools with one name the first counts."""
         kind: CallKind = "custom" if isinstance(tool, CustomTool) or tool.stands_for_custom else "function"
-        known = ToolName(tool.name, tool.namespace, kind)
-        if isinstance(tool, FunctionTool) and tool.stands_for is not None:
-            known = ToolName(tool.name, tool.namespace, "typed", tool.stands_for)
-        spelled = self._choose(joined(known.name, known.namespace), typed=known.kind == "typed")
-        self.original.setdefault(spelled, known)
+        stands_for = tool.stands_for if isinstance(tool, FunctionTool) else None
+        if stands_for is not None:
+            kind = "typed"
+        whole = joined(tool.name, tool.namespace)
+        known = self._spelled.get((whole, kind == "typed"))
+        if known is not None:
+            return known
+        spelled = self._choose(whole, typed=kind == "typed")
+        if spelled != tool.name or tool.namespace or kind != "function":
+            self.original[spelled] = ToolName(tool.name, tool.namespace, kind, stands_for)
         return spelled
 
     def mention(self, name: str, namespace: str | None, *, typed: bool = False) -> str:
@@ -57,7 +63,7 @@ class ToolNames:
         if spelled is None:
             spelled = self._choose(whole, typed=typed)
             if spelled != name:
-                self.original.setdefault(spelled, ToolName(name, namespace))
+                self.original[spelled] = ToolName(name, namespace)
         return spelled
 
     def _choose(self, whole: str, *, typed: bool) -> str:
@@ -92,11 +98,7 @@ def respell(request: Request) -> dict[str, ToolName]:
                 part.name = names.mention(part.name, part.namespace, typed=part.kind == "typed")
                 part.namespace = None
                 part.kind = "function" if part.kind == "typed" else part.kind
-    return {
-        spelled: known
-        for spelled, known in names.original.items()
-        if spelled != known.name or known.namespace or known.kind != "function"
-    }
+    return names.original
 
 
 def _mention(names: ToolNames, ref: ToolRef) -> ToolRef:

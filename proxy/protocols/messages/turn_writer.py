@@ -113,6 +113,8 @@ def _run(turn: Turn, writer: BlockWriter) -> _Run:
 
 def _without_empty(runs: list[_Run], losses: LossReport) -> list[_Run]:
     """Empty runs go and their neighbours merge, except the last run of the user, which says that it is empty."""
+    if not any(run.empty for run in runs):
+        return runs
     last_user = max((index for index, run in enumerate(runs) if not run.assistant), default=-1)
     kept: list[_Run] = []
     for index, run in enumerate(runs):
