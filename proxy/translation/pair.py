@@ -19,7 +19,6 @@ from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
 from proxy.translation import prepare as preparing
 from proxy.translation.call_edits import edit_reply
-from proxy.translation.carriers import strip_envelopes
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
@@ -29,6 +28,7 @@ from proxy.translation.pass_through import PassThrough
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
+from proxy.translation.returning import strip_envelopes
 from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
 
 _ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)

@@ -19,7 +19,6 @@ from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
 from proxy.translation.caching import can_prewarm, fit_cache
-from proxy.translation.carriers import open_carriers
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
 from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
@@ -29,6 +28,7 @@ from proxy.translation.flatten import flatten, move_assistant_images
 from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.recall import Recall, recall
 from proxy.translation.refused_fields import leave_out
+from proxy.translation.returning import open_carriers
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
 from proxy.translation.tools import fit_tools, loaded_names
