@@ -13,6 +13,7 @@ from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
+from tests.harness.sdk import read_stream
 from tests.harness.wire import Json, Protocol, read_events
 
 Backend = Literal["responses", "messages"]
@@ -135,6 +136,7 @@ def answered(prepared: pair.Prepared, whole: Json) -> Json:
     written = b"".join([*map(translation.feed, streamed(backend, whole)), translation.end()])
     client: Protocol = prepared.client  # type: ignore[assignment]
     assert check_stream(client, written) == []
+    assert read_stream(client, written)  # the vendor's own SDK reads it to its end
     return assemble(client, read_events(written.decode()).events)
 
 
