@@ -25,15 +25,17 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
         while index < len(turns) and turns[index].role == "assistant":
             index += 1
         arranged += turns[start:index]
-        calls = [call for calls in calls_of[start:index] for call in calls]
+        calls = calls_of[start] if index == start + 1 else [call for calls in calls_of[start:index] for call in calls]
         start = index
         while index < len(turns) and turns[index].role != "assistant":
             index += 1
         answers = turns[start:index]
-        if not calls and not any(results_of[start:index]):
+        results = sum(results_of[start:index])
+        if not calls and not results:
             arranged += answers
             continue
-        answers = _answer(calls, answers, losses, last=index == len(turns) and not answers)
+        if results != len(calls) or not _are_in_place(calls, answers[0]):
+            answers = _answer(calls, answers, losses, last=index == len(turns) and not answers)
         arranged += answers
         for call in calls:
             call.id = ids.spell(call.id)
@@ -44,19 +46,31 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     request.turns = arranged
 
 
-def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], list[bool]]:
+def _are_in_place(calls: list[Call], turn: Turn) -> bool:
+    """Whether a turn is just what it should be, as most are: the result of each call in order, and nothing else."""
+    parts = turn.parts
+    if len(parts) != len(calls):
+        return False
+    for part, call in zip(parts, calls, strict=True):
+        if type(part) is not Result or part.call_id != call.id:
+            return False
+        part.kind = call.kind
+    return True
+
+
+def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], list[int]]:
     """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2).
 
-    Gives for each turn its calls, and whether it has results.
+    Gives for each turn its calls, and how many results it has.
     """
     calls_of: list[list[Call]] = []
-    results_of: list[bool] = []
+    results_of: list[int] = []
     seen: dict[str, int] = {}
     waiting: dict[str, list[tuple[int, Call]]] = {}
     answered: dict[str, Call] = {}
     for position, turn in enumerate(turns):
         calls: list[Call] = []
-        has_results = False
+        results = 0
         for part in turn.parts:
             if type(part) is Call:
                 wire_id = part.id
@@ -69,12 +83,12 @@ def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], l
                 waiting.setdefault(wire_id, []).append((position, part))
                 calls.append(part)
             elif type(part) is Result:
-                has_results = True
+                results += 1
                 call = _answered_call(part.call_id, waiting, answered) if part.call_id is not None else None
                 if call is not None:
                     part.call_id = call.id
         calls_of.append(calls)
-        results_of.append(has_results)
+        results_of.append(results)
     return calls_of, results_of
 
 

@@ -4,6 +4,7 @@ Rounded up: agents use the number to stay below a limit.
 """
 
 import math
+from collections.abc import Iterable
 from typing import assert_never
 
 from proxy.canonical.jsontext import dumps
@@ -43,7 +44,7 @@ def tokens(request: Request, *, new_claude: bool = False) -> int:
     for instruction in request.instructions:
         count += PER_MESSAGE + sum(_prose(part.text) for part in instruction.parts)
     for turn in request.turns:
-        count += PER_MESSAGE + sum(_part(part, cap) for part in turn.parts)
+        count += PER_MESSAGE + _parts(turn.parts, cap)
     for tool in request.tools:
         if isinstance(tool, FunctionTool):
             described = len(dumps(tool.schema)) + len(tool.name) + len(tool.description or "")
@@ -62,6 +63,13 @@ def _prose(text: str) -> float:
     return size / PROSE
 
 
+def _parts(parts: Iterable[Part], cap: int) -> float:
+    count = 0.0
+    for part in parts:
+        count += _prose(part.text) if type(part) is Text else _part(part, cap)
+    return count
+
+
 def _part(part: Part, cap: int) -> float:
     match part:
         case Text() | Refusal():
@@ -70,7 +78,7 @@ def _part(part: Part, cap: int) -> float:
             size = len(dumps(part.input)) if part.input is not None else len(part.arguments)
             return PER_MESSAGE + (size + len(part.name)) / JSON
         case Result():
-            return PER_MESSAGE + sum(_part(inner, cap) for inner in part.parts)
+            return PER_MESSAGE + _parts(part.parts, cap)
         case Reasoning():
             return 0  # thinking of earlier turns is not counted
         case Image():
@@ -96,7 +104,7 @@ def _image(part: Image, cap: int) -> float:
 
 def _document(part: Document, cap: int) -> float:
     if part.content is not None:
-        return sum(_part(inner, cap) for inner in part.content)
+        return _parts(part.content, cap)
     source = part.source
     if source is None:
         return 0

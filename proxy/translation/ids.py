@@ -126,10 +126,7 @@ class BackendIds:
         if known is not None:
             return known
         native = decode(call_id)
-        if self.target.dialect.call_id_mistral:
-            spelled = self._nine_characters(native)
-        else:
-            spelled = encode(native, self._rule)
+        spelled = self._nine_characters(native) if self.target.dialect.call_id_mistral else encode(native, self._rule)
         self._spelled[call_id] = spelled
         self._taken.add(spelled)
         if spelled != call_id:

@@ -24,7 +24,14 @@ def fit_tools(request: Request, target: Target, loaded: Container[str], losses: 
     typed_tools.wrap_history(request)
     if request.tools:
         declared = request.tools
-        request.tools = [fitted for tool in declared for fitted in _fit_tool(tool, request, target, loaded, losses)]
+        fitted: list[Tool] = []
+        for tool in declared:
+            if type(tool) is FunctionTool and not tool.deferred:
+                _fit_function(tool, target, losses)
+                fitted.append(tool)
+            else:
+                fitted += _fit_tool(tool, request, target, loaded, losses)
+        request.tools = fitted
         _name_hosted(request, declared)
     if not custom_tools.are_native(target):
         custom_tools.wrap_history(request)

@@ -12,6 +12,7 @@ FREE_TEXT = "input"
 FREE_TEXT_BEGIN = f'{{"{FREE_TEXT}":"'
 FREE_TEXT_END = '"}'
 _BEYOND = 2.0**63
+_EXACT = frozenset({str, int, bool, type(None)})
 
 
 def arguments_object(text: str) -> tuple[object, bool]:
@@ -66,10 +67,12 @@ def arguments_text(value: object) -> str:
 
 def may_be_rounded(value: object) -> bool:
     """Whether a number here may be an integer beyond 64 bit that the fast decoder turned into a float."""
-    pending: list[object] = [[value]]
+    pending: list[object] = [value] if type(value) is dict else [[value]]
     while pending:
         container = pending.pop()
         items = container.values() if type(container) is dict else container if type(container) is list else ()
+        if _EXACT.issuperset(map(type, items)):
+            continue
         for item in items:
             kind = type(item)
             if kind is dict or kind is list:

@@ -98,7 +98,9 @@ def _note_unsaid(part: Text, at: Path, losses: LossReport) -> None:
 
 def _flush_texts(items: list[Wire], texts: list[Text]) -> None:
     """One message for texts with nothing between them: Messages splits one text where citations are."""
-    content = "".join(part.text for part in texts)
+    if not texts:
+        return
+    content = "".join([part.text for part in texts])
     if content:
         message = _message("assistant", content)
         if texts[0].phase is not None:
@@ -187,7 +189,7 @@ def _output(result: Result, target: Target, losses: LossReport) -> Wire:
     content = [
         written for part in result.parts if (written := _input_part(part, result.at, target, losses)) is not None
     ]
-    if sum(len(str(part.get("text", ""))) for part in content) > MAX_OUTPUT_CHARACTERS:
+    if sum([len(str(part.get("text", ""))) for part in content]) > MAX_OUTPUT_CHARACTERS:
         losses.refuse(Rule.CONTENT, result.at, "a tool output may have 10 MiB of characters.")
     item: Wire = {"type": "custom_tool_call_output" if result.kind == "custom" else "function_call_output"}
     if result.call_id is not None:
