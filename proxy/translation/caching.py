@@ -231,8 +231,8 @@ def _place(request: Request, target: Target, losses: LossReport) -> list[tuple[_
     wanted = Rule.CACHE_CONTROL if _writes_cache_control(target) else Rule.PROMPT_CACHE_BREAKPOINT
     marked: list[tuple[_Marked, CacheMark]] = []
     waiting: CacheMark | None = None
-    for holder, mark in _slots(request, target):
-        waiting = _stronger(waiting, mark)
+    for holder, mark in _slots(request, target, losses):
+        waiting = _stronger(waiting, mark, losses)
         if waiting is None or holder is None:
             continue
         if waiting.rule is not wanted:
@@ -282,14 +282,16 @@ def _have_mark(parts: list[Part]) -> bool:
     return False
 
 
-def _stronger(first: CacheMark | None, second: CacheMark | None) -> CacheMark | None:
-    """Of two marks that end on one part the one with the longer life."""
+def _stronger(first: CacheMark | None, second: CacheMark | None, losses: LossReport) -> CacheMark | None:
+    """Of two marks that end on one part the one with the longer life; the other becomes one with it."""
     if first is None or second is None:
         return first or second
-    return first if first.ttl == "long" and second.ttl == "short" else second
+    stronger, other = (first, second) if first.ttl == "long" and second.ttl == "short" else (second, first)
+    losses.approx(other.rule, other.at)
+    return stronger
 
 
-def _slots(request: Request, target: Target) -> Iterator[tuple[_Marked | None, CacheMark | None]]:
+def _slots(request: Request, target: Target, losses: LossReport) -> Iterator[tuple[_Marked | None, CacheMark | None]]:
     """(what may carry a mark at this place, the mark that stood there), in the order of the prompt.
 
     Takes all marks off the request on its way.
@@ -303,26 +305,31 @@ def _slots(request: Request, target: Target) -> Iterator[tuple[_Marked | None, C
             if to_messages:
                 yield tool, mark
             else:
-                late = _stronger(late, mark)
+                late = _stronger(late, mark, losses)
     leading = [part for instruction in request.instructions for part in instruction.parts]
     last = max((index for index, part in enumerate(leading) if _has_words(part)), default=-1)
     for index, text in enumerate(leading):
         mark = _taken(text)
         if index == last and late is not None:
-            mark, late = _stronger(late, mark), None  # one on a tool ends with the instructions
+            mark, late = _stronger(late, mark, losses), None  # one on a tool ends with the instructions
         yield text if _has_words(text) else None, mark
     if late is not None:
         yield None, late
     for turn in request.turns:
         for part in turn.parts:
-            mark = _taken_off(part)
+            mark = _taken_off(part, losses)
             if to_messages:
                 holder = _messages_holder(part) if turn.role in ("user", "assistant") else None
-            elif turn.role == "user":
+            elif turn.role == "user" or (turn.role != "assistant" and _stays_system(part, target)):
                 holder = _openai_holder(part, target)
             else:
                 holder = None
             yield holder, mark
+
+
+def _stays_system(part: Part, target: Target) -> bool:
+    """Whether a part of a system message between others is sent as one."""
+    return isinstance(part, Text) and not target.dialect.single_system
 
 
 def _has_words(part: Text) -> bool:
@@ -368,11 +375,11 @@ def _taken(holder: _Marked) -> CacheMark | None:
     return mark
 
 
-def _taken_off(part: Part) -> CacheMark | None:
+def _taken_off(part: Part, losses: LossReport) -> CacheMark | None:
     """The strongest mark on a part and on what it holds."""
     mark: CacheMark | None = None
     for holder in _holders(part):
-        mark = _stronger(mark, _taken(holder))
+        mark = _stronger(mark, _taken(holder), losses)
     return mark
 
 

@@ -29,15 +29,19 @@ _REASONING_TYPES = {
 def open_carriers(request: Request, target: Target, scope: Scope, losses: LossReport) -> None:
     """Restore what this backend sent and drop what it never did, in every assistant turn, in place."""
     run: list[Turn] = []
+    emptied = False
     for turn in request.turns:
         if turn.role != "assistant":
             run = _restored(run, losses)
         elif any(type(part) is Reasoning or _held(part) for part in turn.parts):
             turn.parts = _Opening(target, scope, losses).turn(turn.parts)
+            emptied = emptied or not turn.parts
             run.append(turn)
         elif turn.parts:
             run.append(turn)
     _restored(run, losses)
+    if emptied:  # an empty message would look like an answer to be continued
+        request.turns = [turn for turn in request.turns if turn.parts or turn.role != "assistant"]
 
 
 def _restored(run: list[Turn], losses: LossReport) -> list[Turn]:

@@ -127,13 +127,18 @@ def _with_variants(description: object, variants: list[Schema]) -> str:
     return f"{description}\n{line}" if isinstance(description, str) and description else line
 
 
+def undated(schema: Schema) -> Schema:
+    """The schema without the name of the draft that it keeps to, which generators write at the root."""
+    return {word: value for word, value in schema.items() if word != "$schema"} if "$schema" in schema else schema
+
+
 def is_strict(schema: Schema | None, vendor: Vendor) -> bool:
     """Whether the schema already keeps the vendor's rules for strict mode: every object closed and, at OpenAI, every
     property required (messages.md 8.5; chat_completions.md 5.1)."""
     if not schema or schema.get("type") != "object":
         return False
     if vendor == "anthropic":
-        return fits_unchanged(schema)
+        return fits_unchanged(undated(schema))
     return _is_strict(schema, 0)
 
 

@@ -15,6 +15,8 @@ from proxy.canonical.request import Request
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Target
 
+_TELL_MATCHED = ("vllm", "sglang")  # servers that say which stop string they met
+
 
 def take_over(request: Request, target: Target, losses: LossReport) -> tuple[str, ...]:
     """Leave the stop strings that the backend takes, in place; gives those that the proxy must watch for."""
@@ -25,6 +27,8 @@ def take_over(request: Request, target: Target, losses: LossReport) -> tuple[str
     emulated = tuple(stop for stop in wanted if stop not in kept)
     if emulated and not native and target.protocol != "messages":
         losses.approx(Rule.STOP_EMULATED, limits.stop_at)
+    if native and request.origin == "messages" and target.dialect.name not in _TELL_MATCHED:
+        losses.approx(Rule.STOP, limits.stop_at)  # a match looks like any other end
     return emulated
 
 

@@ -85,6 +85,8 @@ def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> Non
         tool.strict = False
     elif tool.strict == "try":
         tool.strict = True if schemas.is_strict(tool.schema, vendor) else None
+    if tool.strict is True and vendor == "anthropic" and tool.schema:
+        tool.schema = schemas.undated(tool.schema)
 
 
 def _stays(

@@ -92,8 +92,22 @@ def test_a_mark_moves_forward_to_what_can_carry_it(backend: tuple[Protocol, str,
             {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "4"}]},
         ],
     )
-    body, _ = sent("messages", request, backend)
+    body, losses = sent("messages", request, backend)
     assert marked(body) == [("t", HALF_DAY), ("4", SHORT)]
+    assert losses == [
+        "cache-control;approx system[1].cache_control",
+        "cache-ttl;approx tools[0].cache_control",
+        "cache-ttl;approx messages[1].content[1].cache_control",
+    ]
+
+
+@pytest.mark.parametrize("backend", OPENAI)
+def test_a_system_message_between_others_keeps_its_mark(backend: tuple[Protocol, str, str]) -> None:
+    content = [{"type": "text", "text": "Now be brief.", "cache_control": EPHEMERAL}]
+    asked = [{"role": "user", "content": "hi"}, {"role": "system", "content": content}]
+    body, losses = sent("messages", claude_request(messages=asked), backend)
+    assert marked(body) == [("Now be brief.", SHORT)]
+    assert losses == ["cache-ttl;approx messages[1].content[0].cache_control"]
 
 
 @pytest.mark.parametrize("backend", OPENAI)

@@ -82,6 +82,7 @@ def test_for_messages(given: Schema | None, written: Schema, losses: list[str]) 
             False,
         ),
         ({"type": "object", "properties": {}}, False, False),
+        ({"$schema": "a draft", "type": "object", "properties": {}, "additionalProperties": False}, True, True),
         (
             {
                 "type": "object",

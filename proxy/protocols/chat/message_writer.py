@@ -173,9 +173,9 @@ class _UserRun:
                 # Only text may stand here; the user's next words take the rest along.
                 self._losses.approx(Rule.CONTENT, part.at if isinstance(part, Image | Document) else turn.at)
                 self._attachments.append(written)
-        words = _joined(turn)
-        if words:
-            self._messages.append({"role": role, "content": words})
+        said = [part for part in turn.parts if isinstance(part, Text) and part.text]
+        if said:
+            self._messages.append({"role": role, "content": _system_content(said, self._parts)})
 
     def _add_tags(self, tags: list[str]) -> None:
         """System text that this backend takes only at the start: at the end of what the user says."""

@@ -24,7 +24,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     limits = request.limits
     limit = limits.max_output if limits.max_output is not None else target.profile.max_output or DEFAULT_MAX_TOKENS
     body: Wire = {"model": target.model, "max_tokens": 0 if limits.prewarm else limit}
-    if system := _system(request):
+    if system := _system(request, losses):
         body["system"] = system
     body["messages"] = write_messages(request, target, losses)
     if request.tools:
@@ -65,10 +65,12 @@ def _write_tools(body: Wire, request: Request, losses: LossReport) -> None:
         body["tool_choice"] = choice
 
 
-def _system(request: Request) -> list[Wire]:
+def _system(request: Request, losses: LossReport) -> list[Wire]:
     """One block for each text of each source message, so that their bounds stay (mapping.md 2.1)."""
     blocks: list[Wire] = []
     for instruction in request.instructions:
+        if instruction.authority == "developer":
+            losses.approx(Rule.ROLE_DEVELOPER, instruction.at)
         blocks += (
             marked({"type": "text", "text": part.text}, part.cache) for part in instruction.parts if part.text.strip()
         )

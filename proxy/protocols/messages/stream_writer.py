@@ -194,14 +194,16 @@ class StreamWriter:
 
     def _whole(self, native: Wire) -> bytes:
         """A block that the client gets in one piece, or as near to it as the vendor sends such blocks."""
-        block, arguments = native, b""
-        if native.get("type") in ("server_tool_use", "mcp_tool_use") and native.get("input"):
+        block, inner = native, b""
+        if native.get("type") == "thinking":
+            block, inner = {**native, "signature": ""}, self._signature(native)
+        elif native.get("type") in ("server_tool_use", "mcp_tool_use") and native.get("input"):
             block = {**native, "input": {}}
             partial = dumps(native["input"]).decode()
             delta = {"type": "input_json_delta", "partial_json": partial}
-            arguments = _frame("content_block_delta", {"index": self._index, "delta": delta})
+            inner = _frame("content_block_delta", {"index": self._index, "delta": delta})
         start = _frame("content_block_start", {"index": self._index, "content_block": block})
-        return start + arguments + self._stop()
+        return start + inner + self._stop()
 
     def _stop(self) -> bytes:
         index = self._index

@@ -98,6 +98,8 @@ def _runs(request: Request, writer: BlockWriter) -> list[_Run]:
 def _run(turn: Turn, writer: BlockWriter) -> _Run:
     """One turn alone. A system turn's texts are one section; whatever else it holds is the user's."""
     run = _Run(turn.role == "assistant", turn.at)
+    if turn.role == "developer":
+        writer.losses.approx(Rule.ROLE_DEVELOPER, turn.at)
     if turn.role in ("system", "developer"):
         words = "\n\n".join(part.text for part in turn.parts if isinstance(part, Text) and part.text.strip())
         if words:

@@ -68,7 +68,7 @@ def assistant(*parts: Part | str) -> Turn:
 
 
 def system(text: str) -> Turn:
-    return Turn("developer", [Text(text)], at=AT)
+    return Turn("system", [Text(text)], at=AT)
 
 
 def text(words: str) -> Wire:
@@ -134,7 +134,7 @@ def test_all_settings() -> None:
         "metadata": {"user_id": "u-1"},
         "service_tier": "standard_only",
     }
-    assert losses == []
+    assert losses == [Loss(Rule.ROLE_DEVELOPER, "approx", "")]
 
 
 @pytest.mark.parametrize(
@@ -371,6 +371,12 @@ def test_system_text_in_the_middle_native() -> None:
     written, losses = messages(user("Q"), system("Nine words."), target=NATIVE)
     assert written == [said("user", "Q"), said("system", "Nine words.")]
     assert losses == []
+
+
+def test_a_developer_in_the_middle_is_the_system() -> None:
+    written, losses = messages(user("Q"), Turn("developer", [Text("Nine.")], at=("messages", 1)), target=NATIVE)
+    assert written == [said("user", "Q"), said("system", "Nine.")]
+    assert losses == [Loss(Rule.ROLE_DEVELOPER, "approx", "messages[1]")]
 
 
 def test_system_text_moves_behind_the_words_of_the_user() -> None:
