@@ -44,6 +44,9 @@ class SseReader:
         text = self._rest + chunk if self._rest else chunk
         if self._unended:
             text = self._joined() + text
+        alike = self._alike(text)
+        if alike is not None:
+            return alike
         blocks = text.split(b"\n\n")
         self._rest = blocks.pop()
         if len(self._rest) > MAX_EVENT:
@@ -58,6 +61,20 @@ class SseReader:
                 self._remember_lead(block, event[0])
                 events.append(event)
         return events
+
+    def _alike(self, text: bytes) -> list[SseEvent] | None:
+        """The events of a text where each begins as the last one did and has one line of data: most reads in the
+        middle of a stream are cut by one split. None where that is not so.
+        """
+        lead, name = self._lead, self._name
+        if not text.startswith(lead) or not text.endswith(b"\n\n"):
+            return None
+        between = b"\n\n" + lead
+        lines = text[len(lead) : -2].split(between)
+        if text.count(b"\n") != len(lines) * between.count(b"\n"):
+            return None
+        self._rest = b""
+        return [(name, payload) for line in lines if (payload := line.strip())]
 
     def _remember_lead(self, block: bytes, name: str) -> None:
         """Take note of how an event begins, if that is with its data or with its name alone before them."""

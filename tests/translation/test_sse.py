@@ -67,3 +67,14 @@ def test_an_event_in_many_pieces_costs_no_more_than_its_bytes() -> None:
     for _ in range(100_000):
         assert reader.feed(piece) == []
     assert reader.feed(b"data: y\n\n") == [("", b"y")]
+
+
+@pytest.mark.parametrize("lead", [b"data:", b"event: delta\ndata: "])
+@pytest.mark.parametrize(
+    "odd", [b"", b": hello\n\n", b"data: one\ndata: two\n\n", b"\n", b"id: 7\ndata: x\n\n", b"data:\n\n"]
+)
+def test_events_that_begin_alike_read_as_they_do_one_by_one(lead: bytes, odd: bytes) -> None:
+    """Where nothing else is between them they are cut in one go, which must not show."""
+    events = [lead + b'{"n":%d}\n\n' % number for number in range(3)]
+    stream = b"".join((*events, odd, *events, odd))
+    assert read([events[0], stream]) == read([bytes([byte]) for byte in events[0] + stream])
