@@ -50,6 +50,7 @@ check-deps:
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.translate
 
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
