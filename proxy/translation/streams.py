@@ -348,10 +348,12 @@ class Translation:
             return self._writer.write(events)
         # A failure in the same read must not hide that the answer had begun, nor a heartbeat look like a beginning.
         out = b""
-        for event in events:
+        for index, event in enumerate(events):
             written = self._writer.write((event,))
-            self.started = self.started or (bool(written) and not isinstance(event, Fail | Ping))
             out += written
+            if written and not isinstance(event, Fail | Ping):
+                self.started = True
+                return out + self._writer.write(events[index + 1 :])
         return out
 
 
