@@ -144,6 +144,8 @@ class StreamReader:
                     self._emit(Delta(prose.number, content))
             else:
                 self._delta(delta, _entries(logprobs))
+            if logprobs and is_object(logprobs) and logprobs.get("refusal"):
+                self._losses.drop(Rule.LOGPROBS, ("choices", 0, "logprobs", "refusal"))
         reason = choice.get("finish_reason")
         if reason and type(reason) is str and not self._over:
             self._finish(reason, choice)
@@ -170,6 +172,8 @@ class StreamReader:
             self._calls.take({"index": 0, "function": legacy}, self._id)
         if delta.get("images"):
             self._losses.drop(Rule.IMAGE_GENERATION, (*_MESSAGE, "images"))
+        if delta.get("audio"):
+            self._losses.drop(Rule.AUDIO, (*_MESSAGE, "audio"))
 
     def _reasoning(self, delta: Wire) -> None:
         details = delta.get("reasoning_details")
