@@ -23,8 +23,9 @@ class ModelProfile:
     `sampling_without_effort`: only with effort `none`. `forced`: takes a forced tool choice. `mid_system`: honours
     `role: system` between messages. `prefill`: continues a final assistant turn. `structured`: knows native structured
     output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
-    `functions_with_reasoning`: takes function tools while it reasons, on Chat. `cache_marks`: OpenAI's, takes
-    prompt-cache breakpoints and options.
+    `functions_with_reasoning`: takes function tools while it reasons, on Chat. `phases`: marks what it says as
+    commentary or final answer, and wants the mark back. `cache_marks`: OpenAI's, takes prompt-cache breakpoints and
+    options.
     """
 
     name: str = "unknown"
@@ -44,6 +45,7 @@ class ModelProfile:
     narrates_in_thinking: bool = False
     stop: bool = True
     functions_with_reasoning: bool = True
+    phases: bool = False
     cache_marks: bool = False
 
     @property

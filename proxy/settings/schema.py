@@ -109,6 +109,7 @@ class ModelProfileEntry(Section):
     mid_system: bool | None = None
     prefill: bool | None = None
     structured: bool | None = None
+    phases: bool | None = None
     narrates_in_thinking: bool | None = None
     stop: bool | None = None
     functions_with_reasoning: bool | None = None

@@ -25,6 +25,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.phases import restore_phases
 from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.recall import Recall, recall
 from proxy.translation.refused_fields import leave_out
@@ -117,6 +118,8 @@ def prepare(
         flatten(request, losses)
     backend_ids = ids.BackendIds(target)
     arrange(request, backend_ids, losses)
+    if target.protocol == "responses" and target.profile.phases:
+        restore_phases(request.turns)
     forced = request.tool_policy.mode in ("any", "named")
     fit_tools(request, target, loaded, losses)
     if forced and request.tool_policy.mode == "auto" and isinstance(said := request.turns[-1].parts[-1], Text):

@@ -84,10 +84,11 @@ CLAUDE: dict[str, ModelProfile] = {
 
 _REASONING = ModelProfile("openai-reasoning", sampling=False, stop=False, thinking_default=True)
 _SWITCHABLE = replace(_REASONING, sampling=True, sampling_without_effort=True)
-_GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False, cache_marks=True)
+_GPT_5_6 = replace(_SWITCHABLE, efforts=("none", *_ALL), functions_with_reasoning=False, cache_marks=True, phases=True)
 _GPT_6_ALWAYS_ON = replace(
-    _REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False, cache_marks=True
+    _REASONING, efforts=_ALL, thinking_off=False, functions_with_reasoning=False, cache_marks=True, phases=True
 )
+_GPT_5_3 = replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False)
 
 _PRO = replace(
     _REASONING,
@@ -107,7 +108,8 @@ OPENAI: dict[str, ModelProfile] = {
     "gpt-5-pro": replace(_REASONING, efforts=("high",), thinking_off=False, functions_with_reasoning=False),
     "gpt-5.1": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH), thinking_default=False),
     "gpt-5.2": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
-    "gpt-5.3": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), thinking_default=False),
+    "gpt-5.3": _GPT_5_3,
+    "gpt-5.3-codex": replace(_GPT_5_3, phases=True),
     "gpt-5.1-chat": _CHAT,
     "gpt-5.2-chat": _CHAT,
     "gpt-5.3-chat": _CHAT,
@@ -118,8 +120,9 @@ OPENAI: dict[str, ModelProfile] = {
         efforts=("none", *_LOW_HIGH, "xhigh"),
         thinking_default=False,
         functions_with_reasoning=False,
+        phases=True,
     ),
-    "gpt-5.5": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), functions_with_reasoning=False),
+    "gpt-5.5": replace(_SWITCHABLE, efforts=("none", *_LOW_HIGH, "xhigh"), functions_with_reasoning=False, phases=True),
     "gpt-5.2-pro": _PRO,
     "gpt-5.3-pro": _PRO,
     "gpt-5.4-pro": _PRO,

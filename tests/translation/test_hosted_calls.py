@@ -459,12 +459,17 @@ TURNS_OF_GPT: list[list[Json]] = [
 
 
 def kept(items: list[Json]) -> list[Json]:
-    """As they come back: a message in its short form."""
+    """As they come back: a message in its short form, with the phase that its place tells (mapping.md 4.1)."""
     return [
-        {"type": "message", "role": "assistant", "content": item["content"][0]["text"]}
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": item["content"][0]["text"],
+            "phase": "commentary" if any(later["type"].endswith("_call") for later in items[at:]) else "final_answer",
+        }
         if item["type"] == "message"
         else item
-        for item in items
+        for at, item in enumerate(items)
     ]
 
 
