@@ -117,7 +117,7 @@ def _bound(scope: Scope) -> bytes:
 
 
 def _checksum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_CHECKSUM]
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_CHECKSUM]
 
 
 def _encoded(raw: bytes) -> str:

@@ -1,7 +1,6 @@
 """Width and height out of the first bytes of an image, for token estimates."""
 
 import base64
-import binascii
 import struct
 
 _PREFIX = 64 * 1024  # base64 characters; a JPEG's size may stand behind a thumbnail
@@ -12,7 +11,7 @@ def pixels(encoded: str) -> tuple[int, int] | None:
     head = encoded[: _PREFIX - _PREFIX % 4]
     try:
         image = base64.b64decode(head + "=" * (-len(head) % 4))
-    except binascii.Error:
+    except ValueError:  # of characters as of their number
         return None
     if image.startswith(b"\x89PNG\r\n\x1a\n") and len(image) >= 24:
         width, height = struct.unpack(">II", image[16:24])

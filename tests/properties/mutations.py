@@ -21,6 +21,7 @@ TEXTS = (
     *("", " ", "\n", "null", "{}", "[]", "\ud83d", "\ude00x", "\x00", "é" * 70, "x" * 300, '{"a":', "NaN"),
     *("data:image/png;base64,", "data:,x", "https://e.test/a", "auto", "none", "text", "function", "custom", "tool"),
     *("user", "assistant", "system", "developer", "drg0.000000000000.eJw.0123456789abcdef", "drg1.x.y", "[DONE]"),
+    *("drg0.000000000000.\ud83d.0123456789abcdef", "drg0.aaaaaaaaaaaa.é.é", "drg1.aaaaaaaaaaaa.\ud83d"),
 )
 NUMBERS = (0, -1, 1, 1.5, 2**53, 2**63, -(2**63) - 1, 2**64, 10**30, 1e300, -0.0, float("nan"), float("inf"))
 FILLERS: st.SearchStrategy[Json] = st.one_of(

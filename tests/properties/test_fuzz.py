@@ -1,7 +1,7 @@
 """Whatever arrives, from a client or from a backend: no exception but the declared one, and only legal streams leave.
 
 Requests that real clients sent, and replies and streams as the vendors send them, are mutated and go the whole way.
-`DRAGOMAN_FUZZ=3000` is a long run: so many examples of each test instead of a few.
+`DRAGOMAN_FUZZ=3000` is a long run: so many examples of each test instead of a few, however long they take.
 """
 
 import json
@@ -33,8 +33,10 @@ from tests.properties.spoken import EVENTS, WHOLE
 
 CLIENTS: tuple[ClientProtocol, ...] = (*PROTOCOLS, "completions")
 PAIRS = [(client, backend) for client in CLIENTS for backend in PROTOCOLS]
+LONG = os.environ.get("DRAGOMAN_FUZZ")
+pytestmark = [pytest.mark.timeout(0)] if LONG else []
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("DRAGOMAN_FUZZ", "30")),
+    max_examples=int(LONG or 30),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

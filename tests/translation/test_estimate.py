@@ -40,8 +40,9 @@ def test_pixels(image: bytes, size: tuple[int, int] | None) -> None:
     assert image_size.pixels(base64.b64encode(image).decode()) == size
 
 
-def test_pixels_of_text_that_is_not_base64() -> None:
-    assert image_size.pixels("%%%") is None
+@pytest.mark.parametrize("encoded", ["%%%", "a", "é", "\ud83d"])
+def test_pixels_of_text_that_is_not_base64(encoded: str) -> None:
+    assert image_size.pixels(encoded) is None
 
 
 def count(*parts: Text | Call | Result | Image | Document, **fields: object) -> int:
