@@ -216,4 +216,4 @@ def _kind_of(event: SseEvent) -> bytes:
         return name.encode()
     wire = parse_event(payload)
     kind = wire.get("type") if isinstance(wire, dict) else None
-    return kind.encode() if isinstance(kind, str) else b""
+    return kind.encode(errors="replace") if isinstance(kind, str) else b""

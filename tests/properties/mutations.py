@@ -33,7 +33,7 @@ FILLERS: st.SearchStrategy[Json] = st.one_of(
     st.sampled_from([DEEP + str(depth) for depth in DEPTHS]),
     st.text(max_size=5),
 )
-OPERATIONS = ("replace", "replace", "delete", "double", "swap", "graft", "cut", "wrap", "retype")
+OPERATIONS = ("replace", "replace", "delete", "double", "swap", "graft", "cut", "wrap", "retype", "reorder")
 
 
 def places(value: Json) -> list[tuple[Step, ...]]:
@@ -105,6 +105,10 @@ def changed(draw: st.DrawFn, root: Json, path: tuple[Step, ...], other: Json) ->
             return put(root, path, old[start:stop])
         case "wrap":
             return put(root, path, draw(st.sampled_from([[old], {"type": old}, {"x": old}, [old, old]])))
+        case "reorder" if isinstance(old, dict):
+            return put(root, path, dict(reversed(old.items())))
+        case "reorder" if isinstance(old, list):
+            return put(root, path, old[::-1])
         case "retype" if isinstance(old, str | int | float):
             return put(root, path, draw(st.sampled_from([str(old), len(str(old)), [str(old)], {str(old): old}])))
         case _:

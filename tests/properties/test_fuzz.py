@@ -223,8 +223,9 @@ def streams(draw: st.DrawFn, backend: Protocol, ready: Prepared) -> list[bytes]:
         mutated(EVENTS[backend](draw(spoken(backend, ready))), EVENTS[backend](draw(scripts(backend))), 3)
     )
     text = b""
+    named = backend != "chat" and draw(st.booleans())
     for event in changed:
-        kind = event.get("type") if backend != "chat" and isinstance(event, dict) else None
+        kind = event.get("type") if named and isinstance(event, dict) else None
         if isinstance(kind, str) and not {"\r", "\n"} & set(kind):
             text += b"event: " + kind.encode(errors="replace") + b"\n"
         text += b"data: " + (b"[DONE]" if event == "[DONE]" else text_of(event)) + b"\n\n"

@@ -141,3 +141,11 @@ def test_an_answer_may_be_one_event() -> None:
     stream = passing("responses")
     assert stream.feed(last) + stream.end() == last
     assert (stream.finished, stream.failed) == (True, None)
+
+
+@pytest.mark.parametrize("protocol", ["responses", "messages"])
+def test_a_type_that_is_no_text_passes_as_well(protocol: BackendProtocol) -> None:
+    passed = passing(protocol)
+    passed.feed(EVENTS[protocol][0].encode())
+    odd = b'data: {"x":1,"type":"\\ud83d"}\n\n'
+    assert passed.feed(odd) == odd
