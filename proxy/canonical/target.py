@@ -25,7 +25,7 @@ class ModelProfile:
     output. `narrates_in_thinking`: text between calls comes as thinking. `stop`: takes stop strings.
     `functions_with_reasoning`: takes function tools while it reasons, on Chat. `phases`: marks what it says as
     commentary or final answer, and wants the mark back. `cache_marks`: OpenAI's, takes prompt-cache breakpoints and
-    options.
+    options. `bound`: its thinking is refused once anything before it has changed (messages.md 10.5).
     """
 
     name: str = "unknown"
@@ -47,6 +47,7 @@ class ModelProfile:
     functions_with_reasoning: bool = True
     phases: bool = False
     cache_marks: bool = False
+    bound: bool = False
 
     @property
     def unknown(self) -> bool:
@@ -103,6 +104,7 @@ class Dialect:
     # Messages, request side
     unsigned_thinking: bool = False
     auto_cache: Literal["none", "top_level", "marks"] = "none"  # how caching that nobody asked for is asked for
+    binding_controls: bool = False  # can be told to drop bound thinking that no longer fits
     # reply side
     split_names: bool = False
     finish_required: bool = False

@@ -1,4 +1,4 @@
-"""Ask a backend for an answer, and once more without the one field that it refused (mapping.md 17.3)."""
+"""Ask a backend for an answer, and once more without the one thing that it refused (mapping.md 8.7, 17.3)."""
 
 import logging
 
@@ -24,9 +24,10 @@ async def ask(exchange: Exchange, served: Served, prepared: Prepared, headers: C
             raise
     field, body = mended
     answer = await _ask_once(exchange, served, prepared, headers, body)
-    backend, model = served.backend.name, exchange.model or ""
-    exchange.gateway.refused_fields.note(backend, model, field)
-    log.info("Upstream %s takes no %s with model %s: it is left out for an hour", backend, field, model[:128])
+    if field is not None:
+        backend, model = served.backend.name, exchange.model or ""
+        exchange.gateway.refused_fields.note(backend, model, field)
+        log.info("Upstream %s takes no %s with model %s: it is left out for an hour", backend, field, model[:128])
     return answer
 
 

@@ -114,6 +114,7 @@ class ModelProfileEntry(Section):
     stop: bool | None = None
     functions_with_reasoning: bool | None = None
     cache_marks: bool | None = None
+    bound: bool | None = None
 
 
 class StateSection(Section):

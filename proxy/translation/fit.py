@@ -64,7 +64,7 @@ def fit(request: Request, target: Target, losses: LossReport) -> None:
     _fit_limits(request, target, losses)
     _fit_output(request, target, losses)
     if target.protocol == "messages":
-        _fit_thinking(request, target.profile, losses)
+        _fit_thinking(request, target, losses)
         _fit_sampling_to_thinking(request, losses)
     else:
         _fit_effort(request, target, losses)
@@ -194,14 +194,15 @@ def rung_down(effort: Effort, accepted: tuple[Effort, ...]) -> Effort:
     return below[-1] if below else accepted[0]
 
 
-def _fit_thinking(request: Request, profile: ModelProfile, losses: LossReport) -> None:
+def _fit_thinking(request: Request, target: Target, losses: LossReport) -> None:
     """What the client said about reasoning, in Claude's terms (mapping.md 8.2, 8.3)."""
-    policy = request.reasoning
+    policy, profile = request.reasoning, target.profile
     # Some models put their words between calls into thinking, which is hidden by default.
     show = policy.show is True or (profile.narrates_in_thinking and bool(request.tools))
     if not policy.stated:
         policy.show = show
-        if show and profile.thinking_default:
+        # What is said of thinking can be said only beside its mode; this one is what such models do anyway.
+        if profile.thinking_default and (show or (profile.bound and target.dialect.binding_controls)):
             policy.mode = "adaptive"
         return
     effort = policy.effort

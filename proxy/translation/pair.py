@@ -30,6 +30,7 @@ from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
 from proxy.translation.returning import strip_envelopes
 from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
+from proxy.translation.unbinding import unbound
 
 _ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
@@ -236,9 +237,15 @@ class Prepared:
         """The reasoning of the reply, for a Chat client that may not send it back."""
         return self._way.remembered
 
-    def mended(self, body: bytes, error: Error) -> tuple[str, bytes] | None:
-        """(field, `body` without it) when the backend's error is about one field that a translation can do without."""
-        return None if self.same_protocol else mended(self.backend, body, error, self._request_losses)
+    def mended(self, body: bytes, error: Error) -> tuple[str | None, bytes] | None:
+        """(field, `body` without it) when the backend's error is about one field that a translation can do without;
+        (None, `body` without its thinking) when it is about thinking that no longer fits."""
+        if self.same_protocol:
+            return None
+        found = mended(self.backend, body, error, self._request_losses)
+        if found is None and (rest := unbound(self.backend, body, error, self._request_losses)) is not None:
+            return None, rest
+        return found
 
     def reply(self, raw: bytes) -> bytes:
         """The client's whole reply for the backend's. Raises `Rejected`."""

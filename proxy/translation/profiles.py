@@ -15,7 +15,7 @@ _LOW_MAX: tuple[Effort, ...] = ("low", "medium", "high", "max")
 _ALL: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
 UNKNOWN = ModelProfile()
-UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False)
+UNKNOWN_CLAUDE = ModelProfile("claude", max_output=8192, prefill=False, bound=True)
 
 _FIVE = ModelProfile(
     "claude-5",
@@ -43,7 +43,7 @@ _FOUR_SIX = replace(
 )
 _ALWAYS_ON = replace(_FIVE, thinking_off=False, mid_system=True)
 _OPUS_4_7 = replace(_FIVE, name="claude-opus-4-7", thinking_default=False)
-_NEWEST = replace(_ALWAYS_ON, forced=False, narrates_in_thinking=True)
+_NEWEST = replace(_ALWAYS_ON, forced=False, narrates_in_thinking=True, bound=True)
 _OLD = ModelProfile("claude-3", max_output=4096, context=_CONTEXT, structured=False)
 
 CLAUDE: dict[str, ModelProfile] = {
@@ -51,7 +51,7 @@ CLAUDE: dict[str, ModelProfile] = {
     "claude-mythos-5": _ALWAYS_ON,
     "claude-fable-5-1": _NEWEST,
     "claude-fable-5-2": _NEWEST,
-    "claude-mythos-5-1": replace(_NEWEST, narrates_in_thinking=False),
+    "claude-mythos-5-1": replace(_NEWEST, narrates_in_thinking=False, bound=False),
     "claude-mythos-5-2": replace(_NEWEST, narrates_in_thinking=False),
     "claude-opus-5-5": _NEWEST,
     "claude-opus-5": replace(_FIVE, mid_system=True),
@@ -62,7 +62,7 @@ CLAUDE: dict[str, ModelProfile] = {
         mid_system=False,
     ),
     "claude-sonnet-5": _FIVE,
-    "claude-haiku-5-5": replace(_FIVE, forced=False),
+    "claude-haiku-5-5": replace(_FIVE, forced=False, bound=True),
     "claude-opus-4-8": replace(_OPUS_4_7, name="claude-opus-4-8", mid_system=True),
     "claude-opus-4-7": _OPUS_4_7,
     "claude-opus-4-6": _FOUR_SIX,

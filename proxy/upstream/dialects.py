@@ -161,7 +161,7 @@ _RESPONSES = _by_name(
 
 _MESSAGES = _by_name(
     Dialect(),
-    Dialect("anthropic", "anthropic", auto_cache="top_level", hosted_tools=_HOSTED),
+    Dialect("anthropic", "anthropic", auto_cache="top_level", binding_controls=True, hosted_tools=_HOSTED),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
     Dialect("bedrock", "bedrock", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
     Dialect("vertex", "vertex", no_fields=frozenset({"service_tier"}), auto_cache="marks"),

@@ -17,13 +17,17 @@ from tests.harness.wire import Json, Protocol
 
 def check_request(protocol: Protocol, body: Json, also: frozenset[str] = frozenset()) -> None:
     """Raises Refused at the first mistake. `also` are top-level fields that the backend takes beside the vendor's."""
-    check_types(protocol, body, beta=_uses_mcp(body), also=also)
+    check_types(protocol, body, beta=_uses_beta(body), also=also)
     CHECKS[protocol](body)
 
 
-def _uses_mcp(body: Json) -> bool:
-    """Whether a Messages request needs the beta of MCP servers, whose types are apart."""
-    return isinstance(body, dict) and ("mcp_servers" in body or '"mcp_tool_' in json.dumps(body.get("messages")))
+def _uses_beta(body: Json) -> bool:
+    """Whether a Messages request needs the betas of MCP servers or of bound thinking, whose types are apart."""
+    if not isinstance(body, dict):
+        return False
+    if "mcp_servers" in body or '"mcp_tool_' in json.dumps(body.get("messages")):
+        return True
+    return isinstance(body.get("thinking"), dict) and "block_binding" in body["thinking"]
 
 
 FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

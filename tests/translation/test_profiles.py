@@ -51,6 +51,10 @@ CLAUDE_ROWS: list[tuple[str, int | None, object, object, bool, bool, bool, bool,
 ]
 
 
+# The column `bound` of 18.1.
+BOUND = {"fable-5-1", "fable-5-2", "mythos-5-2", "opus-5-5", "sonnet-5-5", "haiku-5-5", "of-tomorrow"}
+
+
 @pytest.mark.parametrize("row", CLAUDE_ROWS, ids=lambda row: str(row[0]))
 @pytest.mark.parametrize(
     "name", ["claude-{}", "anthropic/claude-{}", "us.anthropic.claude-{}-v1", "claude-{}-20260101"]
@@ -72,6 +76,7 @@ def test_claude(row: tuple[object, ...], name: str) -> None:
         profile.structured,
         profile.narrates_in_thinking,
     ] == columns
+    assert profile.bound == (model in BOUND)
 
 
 # Columns of 18.2: efforts, whether it reasons by default, `none` accepted, sampling (always, only with none, never),

@@ -1,10 +1,11 @@
 """Anthropic Messages, on either side. The fact sheet is messages.md, the translation rules are mapping.md."""
 
+from proxy.protocols.messages.betas import betas_of
 from proxy.protocols.messages.citations import read_citation
 from proxy.protocols.messages.content import MessageContent, container_of, continued
 from proxy.protocols.messages.deeds import read_deed, show_deed
 from proxy.protocols.messages.errors import read_error, write_error
-from proxy.protocols.messages.hosted_tools import HOSTED_NAMES, betas_of, read_hosted_tool
+from proxy.protocols.messages.hosted_tools import HOSTED_NAMES, read_hosted_tool
 from proxy.protocols.messages.reply_reader import read_reply
 from proxy.protocols.messages.reply_writer import write_reply
 from proxy.protocols.messages.request_reader import read_request

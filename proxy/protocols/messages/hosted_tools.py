@@ -13,7 +13,6 @@ from proxy.protocols.fields import (
     Wire,
     as_object,
     flag,
-    is_object,
     mapping,
     need_text,
     report_unknown,
@@ -29,7 +28,6 @@ CODE_TYPE = "code_execution_20250825"
 TOOL_SEARCH_NAME = "tool_search_tool_bm25"
 TOOL_SEARCH_TYPE = f"{TOOL_SEARCH_NAME}_20251119"
 HOSTED_NAMES = {"web_search": "web_search", "code": "code_execution", "tool_search": TOOL_SEARCH_NAME}
-MCP_BETA = "mcp-client-2025-11-20"
 
 _LOCATION = ("city", "country", "region", "timezone")
 _COMMON = frozenset({"type", "name", "allowed_callers", "cache_control", "defer_loading", "strict"})
@@ -202,20 +200,3 @@ def write_servers(tools: list[Tool]) -> list[Wire]:
                 server["authorization_token"] = asked.token
             servers.append(server)
     return servers
-
-
-def betas_of(body: Wire) -> tuple[str, ...]:
-    """The beta names that a request must be sent with (messages.md 3.1)."""
-    if body.get("mcp_servers") or _mentions_mcp(body.get("messages")):
-        return (MCP_BETA,)
-    return ()
-
-
-def _mentions_mcp(messages: object) -> bool:
-    """Whether calls of MCP servers are part of the history, which is so even when none is declared any more."""
-    for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if is_object(message) and message.get("role") == "assistant" else None
-        for block in content if isinstance(content, list) else ():
-            if is_object(block) and block.get("type") in ("mcp_tool_use", "mcp_tool_result"):
-                return True
-    return False

@@ -29,7 +29,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     body["messages"] = write_messages(request, target, losses)
     if request.tools:
         _write_tools(body, request, losses)
-    thinking = _thinking(request)
+    thinking = _thinking(request, target)
     if thinking is not None:
         body["thinking"] = thinking
     if output := _output_config(request):
@@ -77,7 +77,7 @@ def _system(request: Request, losses: LossReport) -> list[Wire]:
     return blocks
 
 
-def _thinking(request: Request) -> Wire | None:
+def _thinking(request: Request, target: Target) -> Wire | None:
     policy = request.reasoning
     thinking: Wire
     match policy.mode:
@@ -97,6 +97,9 @@ def _thinking(request: Request) -> Wire | None:
             assert_never(policy.mode)
     if policy.show:
         thinking["display"] = "summarized"  # else the model's default, which is the faster one (mapping.md 8.2)
+    if target.profile.bound and target.dialect.binding_controls:
+        # A client may change its history; better a turn without its thinking than no answer (mapping.md 8.7).
+        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     return thinking
 
 

@@ -40,11 +40,12 @@ from proxy.canonical.request import (
 )
 from proxy.canonical.target import Dialect, ModelProfile, Target
 from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, ToolPolicy, ToolRef, TypedTool
-from proxy.protocols.messages import write_request
+from proxy.protocols.messages import betas_of, write_request
 
 Wire = dict[str, object]
 TARGET = Target("messages", "claude-x")
 AT = ("messages", 1)
+CONTROLS = ("thinking-binding-controls-2026-08-01",)
 
 
 def write(request: Request, target: Target = TARGET) -> tuple[Wire, list[Loss]]:
@@ -150,6 +151,25 @@ def test_all_settings() -> None:
 def test_thinking(policy: ReasoningPolicy, wire: Wire | None) -> None:
     body, _ = write(asking(user("Hello"), reasoning=policy))
     assert body.get("thinking") == wire
+
+
+@pytest.mark.parametrize(
+    ("policy", "wire"),
+    [
+        (
+            ReasoningPolicy("adaptive"),
+            {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}},
+        ),
+        (ReasoningPolicy("off"), {"type": "disabled"}),
+    ],
+)
+def test_thinking_that_is_bound_to_what_stood_before_it(policy: ReasoningPolicy, wire: Wire) -> None:
+    bound, controls = ModelProfile(bound=True), Dialect(binding_controls=True)
+    body, _ = write(asking(user("Hello"), reasoning=policy), Target("messages", "m", controls, bound))
+    assert (body["thinking"], betas_of(body)) == (wire, CONTROLS if policy.mode == "adaptive" else ())
+    for elsewhere in (Target("messages", "m", Dialect(), bound), Target("messages", "m", controls, ModelProfile())):
+        body, _ = write(asking(user("Hello"), reasoning=policy), elsewhere)
+        assert (body["thinking"], betas_of(body)) == ({"type": wire["type"]}, ())
 
 
 @pytest.mark.parametrize(
