@@ -66,7 +66,11 @@ ABOUT: dict[Rule, About] = {
     Rule.FILE_ID: _refuse("4.2 4.3", "An id of a file means something only to the vendor that gave it."),
     Rule.FIRST_USER: _approx("2.4", "A turn of the user is put in front of a history that begins with the assistant."),
     Rule.FORCED_CHOICE: _approx("6.2", "A forced tool call and thinking exclude each other: one of them yields."),
-    Rule.FOREIGN_REASONING: _drop("8.6", "Reasoning that another backend made is left out: this one can't read it."),
+    Rule.FOREIGN_REASONING: _several(
+        ("approx", "drop"),
+        "8.6",
+        "Reasoning that another backend made is left out, or becomes text: this one can't read it.",
+    ),
     Rule.HOSTED_TOOL: _several(
         ("approx", "drop", "refuse"),
         "5.4 5.5",

@@ -118,7 +118,8 @@ class Target:
     """One backend, as a request writer needs to know it.
 
     `protocol` is the backend's; `model` the name it knows. `hosted_tools`: `drop` extends the default of
-    mapping.md 5.4 to every hosted tool (`hosted_tools` on a model entry).
+    mapping.md 5.4 to every hosted tool (`hosted_tools` on a model entry). `foreign_reasoning`: `text` makes what
+    another backend thought plain text of the history (mapping.md 8.6) rather than leaving it out.
     """
 
     protocol: Literal["chat", "responses", "messages"]
@@ -126,4 +127,5 @@ class Target:
     dialect: Dialect = field(default_factory=Dialect)
     profile: ModelProfile = field(default_factory=ModelProfile)
     hosted_tools: Literal["refuse", "drop"] | None = None
+    foreign_reasoning: Literal["drop", "text"] = "drop"
     same_vendor: bool = False

@@ -87,7 +87,9 @@ class Gateway:
             profile = self.settings.profile(name)
             if (facts := self._facts.get((backend.name, name))) is not None:
                 profile = facts.over(profile, name)
-            target = Target(backend.protocol, name, backend.dialect, profile, route.hosted_tools)
+            target = Target(
+                backend.protocol, name, backend.dialect, profile, route.hosted_tools, route.foreign_reasoning
+            )
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()
             self._targets[key] = target

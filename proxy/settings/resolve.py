@@ -69,6 +69,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         loss=entry.loss,
         hosted_tools=entry.hosted_tools,
         response_model=entry.response_model,
+        foreign_reasoning=entry.foreign_reasoning,
     )
 
 

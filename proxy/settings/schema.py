@@ -88,7 +88,7 @@ class ModelEntry(Section):
     on_context_length: NotYet = None
     fan_out: NotYet = None
     validate_output: NotYet = None
-    foreign_reasoning: NotYet = None
+    foreign_reasoning: Literal["drop", "text"] = "drop"
 
 
 class ModelProfileEntry(Section):

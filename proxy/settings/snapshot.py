@@ -123,7 +123,7 @@ class ModelRoute:
     """Where the models that match a pattern go.
 
     `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
-    each kind of tool (mapping.md 5.4).
+    each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
     """
 
     match: str
@@ -133,6 +133,7 @@ class ModelRoute:
     loss: LossPolicy = field(default_factory=LossPolicy)
     hosted_tools: Literal["refuse", "drop"] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
+    foreign_reasoning: Literal["drop", "text"] = "drop"
 
 
 @dataclass(frozen=True, slots=True)

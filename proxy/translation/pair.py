@@ -90,7 +90,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     override = seen.model if options.response_model == "alias" else None
     if seen.client == target.protocol:
         context = ReplyContext(options.request_id, seen.model, model_override=override)
-        body = _renamed(_without_envelopes(seen, losses), target.model)
+        body = _renamed(_without_envelopes(seen, target, losses), target.model)
         return Prepared(seen.client, target, body, seen.stream, seen.stream, context, losses)
     try:
         request = preparing.read(seen.client, seen.wire, seen.raw, losses)
@@ -133,12 +133,12 @@ def read_request(seen: Peek) -> Request:
     return preparing.read(seen.client, seen.wire, seen.raw, LossReport())
 
 
-def _without_envelopes(seen: Peek, losses: LossReport) -> Peek:
+def _without_envelopes(seen: Peek, target: Target, losses: LossReport) -> Peek:
     """A client that has talked to another backend brings envelopes along; no backend knows them."""
     if not any(prefix in seen.raw for prefix in _ENVELOPES):
         return seen
     wire = as_object(loads_exact(seen.raw), ())
-    strip_envelopes(wire, (), losses)
+    strip_envelopes(wire, (), losses, as_text=target.foreign_reasoning == "text")
     return replace(seen, raw=dumps(wire), wire=wire)
 
 

@@ -5,10 +5,11 @@ envelope never reaches a backend.
 """
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import HostedCall, Part, Reasoning, Turn
+from proxy.canonical.parts import HostedCall, Part, Reasoning, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
+from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.carriers import ANTHROPIC_FORMAT, with_shown
 from proxy.translation.codecs import BACKENDS
 from proxy.translation.directives import DIRECTIVE
@@ -63,13 +64,14 @@ def _held(part: Part) -> str:
 class _Opening:
     """One assistant turn. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_at", "_failed", "_losses", "_scope", "_target")
+    __slots__ = ("_at", "_failed", "_losses", "_scope", "_target", "_thought")
 
     def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
         self._target = target
         self._scope = scope
         self._losses = losses
         self._failed = False
+        self._thought: Text | None = None  # another backend's, as text
         self._at = 0  # characters of a Chat message before what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
@@ -85,6 +87,9 @@ class _Opening:
             if not isinstance(part, Reasoning):
                 opened += self._natively(text_entry)
                 text_entry = None
+                if self._thought is not None and isinstance(part, Text):
+                    self._thought.text += PARAGRAPH  # texts that follow each other are joined
+                self._thought = None
                 opened.append(part)
                 continue
             token = _token(part)
@@ -103,7 +108,7 @@ class _Opening:
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
         if origin_in(envelope) != self._scope.origin:
-            return self._drop(part, Rule.FOREIGN_REASONING)
+            return self._foreign(part, shown)
         content = open_envelope(envelope, self._scope)
         kinds = content.get("k") if content is not None else None
         if content is None or not isinstance(kinds, list):
@@ -150,8 +155,17 @@ class _Opening:
             return []
         native = _vendor_block(part, self._target)
         if native is None:
-            return self._drop(part, Rule.FOREIGN_REASONING)
+            return self._foreign(part, part.text)
         return [Reasoning(part.text, native=native, at=part.at)]
+
+    def _foreign(self, part: Reasoning, shown: str) -> list[Part]:
+        """What another backend thought: left out, unless the operator wants its text in the history."""
+        if self._target.foreign_reasoning == "drop" or not shown.strip():
+            return self._drop(part, Rule.FOREIGN_REASONING)
+        self._failed = True
+        self._losses.approx(Rule.FOREIGN_REASONING, part.at)
+        self._thought = Text(shown)
+        return [self._thought]
 
     def _drop(self, part: Reasoning, rule: Rule) -> list[Part]:
         self._failed = True
@@ -169,26 +183,44 @@ class _Opening:
         return parts
 
 
-def strip_envelopes(wire: object, path: Path, losses: LossReport) -> None:
+def strip_envelopes(wire: object, path: Path, losses: LossReport, *, as_text: bool = False) -> None:
     """Remove blocks, items and entries with envelopes from a request that passes through, in place.
 
     Within one protocol nothing was ever put into an envelope, so what comes in one belongs to another backend.
+    `as_text`: blocks and items with visible text become plain text (`foreign_reasoning`).
     """
     if is_object(wire):
         for name, value in wire.items():
-            strip_envelopes(value, (*path, name), losses)
+            strip_envelopes(value, (*path, name), losses, as_text=as_text)
     elif isinstance(wire, list):
         kept: list[object] = []
         for index, value in enumerate(wire):
             if is_object(value) and any(is_envelope(value.get(name)) for name in _TOKENS):
-                losses.drop(Rule.FOREIGN_REASONING, (*path, index))
+                if as_text and (said := _as_text(value)) is not None:
+                    losses.approx(Rule.FOREIGN_REASONING, (*path, index))
+                    kept.append(said)
+                else:
+                    losses.drop(Rule.FOREIGN_REASONING, (*path, index))
             elif is_object(value) and _shows_search(value):
                 losses.drop(Rule.FOREIGN_REASONING, (*path, index))
                 kept = [other for other in kept if not (is_object(other) and other.get("id") == value["tool_use_id"])]
             else:
-                strip_envelopes(value, (*path, index), losses)
+                strip_envelopes(value, (*path, index), losses, as_text=as_text)
                 kept.append(value)
         wire[:] = kept
+
+
+def _as_text(wire: Wire) -> Wire | None:
+    """The visible text of a Messages block or a Responses item, as its protocol says text; None where there is none."""
+    if wire.get("type") == "thinking":
+        text = wire.get("thinking")
+        return {"type": "text", "text": text} if type(text) is str and text.strip() else None
+    summary = wire.get("summary")
+    if not isinstance(summary, list):
+        return None
+    texts = [text for part in summary if is_object(part) and isinstance(text := part.get("text"), str)]
+    joined = PARAGRAPH.join(texts)
+    return {"role": "assistant", "content": joined} if joined.strip() else None
 
 
 def _shows_search(block: Wire) -> bool:

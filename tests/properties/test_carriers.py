@@ -81,6 +81,16 @@ def own_reasoning(backend: Protocol, body: Json) -> list[Json]:
     ]
 
 
+def texts_of(backend: Protocol, body: Json) -> list[str]:
+    """What the assistant has said in words."""
+    said: list[str] = []
+    for message in body["input" if backend == "responses" else "messages"]:
+        if message.get("role") == "assistant" and (content := message["content"]):
+            blocks = [content] if isinstance(content, str) else [block.get("text") or "" for block in content]
+            said += blocks
+    return said
+
+
 def said_reasoning(backend: Protocol, turn: int) -> Json:
     """The same as the backend said it."""
     part = script(turn).parts[0]
@@ -124,6 +134,24 @@ def test_another_backend_gets_nothing_of_it(client: Protocol, backend: Protocol)
     prepared = _after_one_turn(client, backend, SCOPES[0], Scope("ba9876543210"))
     assert own_reasoning(backend, json.loads(prepared.body)) == []
     assert "foreign-reasoning" in {loss.rule for loss in prepared.losses}
+
+
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_another_backend_gets_its_text_where_that_is_wanted(client: Protocol, backend: Protocol) -> None:
+    request = _next_request(client, backend, SCOPES[0])
+    for protocol in {backend, client}:
+        target = Target(protocol, "m", Dialect(), foreign_reasoning="text")
+        options = pair.Options(scope=Scope("ba9876543210"))
+        prepared = pair.prepare(pair.peek(client, request), target, options)
+        body = json.loads(prepared.body)
+        assert not any(mark.encode() in prepared.body for mark in PREFIXES)
+        if protocol == client == "chat":
+            # What a Chat client shows of the thinking stands beside the carrier, and is its own affair.
+            assert [(loss.rule, loss.level) for loss in prepared.losses] == [("foreign-reasoning", "drop")]
+            continue
+        said = [text for text in texts_of(protocol, body) if text.strip() == script(0).parts[0].whole.strip()]
+        assert (len(said), own_reasoning(protocol, body)) == (1, [])
+        assert ("foreign-reasoning", "approx") in {(loss.rule, loss.level) for loss in prepared.losses}
 
 
 @pytest.mark.parametrize(("client", "backend"), PAIRS)

@@ -171,3 +171,21 @@ async def test_ca_file_and_client_cert(
     ):
         got, headers, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"])
     assert (got, headers.get("dragoman-reason")) == (status, None if status == 200 else "upstream_unreachable")
+
+
+@pytest.mark.parametrize(("model", "said"), [({}, "Hello."), ({"foreign_reasoning": "text"}, "Hm.\n\nHello.")])
+async def test_foreign_reasoning(tmp_path: Path, model: dict[str, object], said: str) -> None:
+    block = {"type": "thinking", "thinking": "Hm.", "signature": "another vendor's"}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [block, {"type": "text", "text": "Hello."}]},
+        {"role": "user", "content": "And?"},
+    ]
+    async with (
+        Scripted(says_hello("responses", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=model, protocol="responses") as proxy,
+    ):
+        status, _, _ = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "messages": messages})
+    assert status == 200
+    asked = json.loads(backend.asked[0].body)["input"]
+    assert [item["content"] for item in asked if item["role"] == "assistant"] == [said]
