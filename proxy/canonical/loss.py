@@ -120,6 +120,7 @@ class Rule(StrEnum):
     MODERATION = "moderation"
     NAMESPACE = "namespace"
     OUTPUT_CONFIG = "output-config"
+    OUTPUT_CONFIG_FORMAT = "output-config-format"
     OUTPUT_SCHEMA = "output-schema"
     PARAMETERS = "parameters"
     PREDICTION = "prediction"

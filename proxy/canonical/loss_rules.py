@@ -198,6 +198,7 @@ ABOUT: dict[Rule, About] = {
     Rule.MODERATION: _several(("drop", "refuse"), "11.1", "The backend does not moderate, or does it its own way."),
     Rule.NAMESPACE: _approx("3.3", "Tools of a group are sent one by one, without what the group says of itself."),
     Rule.OUTPUT_CONFIG: _approx("2.2", "Settings of one turn hold for the whole request."),
+    Rule.OUTPUT_CONFIG_FORMAT: _drop("9.2", "The answer does not keep the schema, which the backend does not enforce."),
     Rule.OUTPUT_SCHEMA: _drop("5.1", "What a tool's output looks like can't be said in the backend's protocol."),
     Rule.PARAMETERS: _approx(
         "5.1 17.2", "Keywords that the backend refuses are left out of a tool's schema, or said in words."
@@ -224,7 +225,7 @@ ABOUT: dict[Rule, About] = {
     Rule.REFUSAL: _approx("4.8", "A refusal within the history becomes plain text."),
     Rule.REPETITION_PENALTY: _drop("7.2", "The backend's protocol has no repetition penalty."),
     Rule.RESPONSE_FORMAT: _several(
-        ("approx", "drop"), "9.1 9.2", "The schema of the answer is narrowed to what the backend enforces."
+        ("approx", "drop"), "9.1 9.2", "The answer's schema is narrowed to what the backend enforces, or was not kept."
     ),
     Rule.SAFETY_IDENTIFIER: _drop("11.1", "The backend takes no id of the end user."),
     Rule.SEED: _drop("7.4", "The backend's protocol has no seed."),
@@ -236,7 +237,9 @@ ABOUT: dict[Rule, About] = {
     Rule.SUFFIX: _refuse("16.3", "The backend does not fill in text between two others."),
     Rule.TASK_BUDGET: _drop("8.1", "The budget of a whole task can't be said in the backend's protocol."),
     Rule.TEMPERATURE: _drop("7.2", "The backend takes no temperature."),
-    Rule.TEXT_FORMAT: _approx("9.1 9.2", "The schema of the answer is narrowed to what the backend enforces."),
+    Rule.TEXT_FORMAT: _several(
+        ("approx", "drop"), "9.1 9.2", "The answer's schema is narrowed to what the backend enforces, or was not kept."
+    ),
     Rule.THINKING: _several(
         ("approx", "drop"), "8.3 8.4 8.7", "The client's setting of thinking has no equal at the backend."
     ),

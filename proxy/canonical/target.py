@@ -119,7 +119,8 @@ class Target:
 
     `protocol` is the backend's; `model` the name it knows. `hosted_tools`: `drop` extends the default of
     mapping.md 5.4 to every hosted tool (`hosted_tools` on a model entry). `foreign_reasoning`: `text` makes what
-    another backend thought plain text of the history (mapping.md 8.6) rather than leaving it out.
+    another backend thought plain text of the history (mapping.md 8.6) rather than leaving it out. `validate_output`:
+    whether an answer in a form that the backend does not enforce is checked, and fails if it is not so (9.2).
     """
 
     protocol: Literal["chat", "responses", "messages"]
@@ -128,4 +129,5 @@ class Target:
     profile: ModelProfile = field(default_factory=ModelProfile)
     hosted_tools: Literal["refuse", "drop"] | None = None
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    validate_output: Literal["off", "record", "error"] = "record"
     same_vendor: bool = False

@@ -88,7 +88,13 @@ class Gateway:
             if (facts := self._facts.get((backend.name, name))) is not None:
                 profile = facts.over(profile, name)
             target = Target(
-                backend.protocol, name, backend.dialect, profile, route.hosted_tools, route.foreign_reasoning
+                backend.protocol,
+                name,
+                backend.dialect,
+                profile,
+                hosted_tools=route.hosted_tools,
+                foreign_reasoning=route.foreign_reasoning,
+                validate_output=route.validate_output,
             )
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()

@@ -87,7 +87,7 @@ class ModelEntry(Section):
     response_model: Literal["upstream", "alias"] = "upstream"
     on_context_length: NotYet = None
     fan_out: NotYet = None
-    validate_output: NotYet = None
+    validate_output: Literal["off", "record", "error"] = "record"
     foreign_reasoning: Literal["drop", "text"] = "drop"
 
 

@@ -124,6 +124,7 @@ class ModelRoute:
 
     `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
     each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
+    `validate_output`: whether an answer in a form that the backend does not enforce is checked (9.2).
     """
 
     match: str
@@ -134,6 +135,7 @@ class ModelRoute:
     hosted_tools: Literal["refuse", "drop"] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    validate_output: Literal["off", "record", "error"] = "record"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from proxy.canonical.errors import Rejected
 from proxy.canonical.events import Event
 from proxy.canonical.fold import Fold, unfold
+from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply
 from proxy.translation.answer_tool import Answering
 from proxy.translation.directives import Directing
 from proxy.translation.fences import Unfencing
 from proxy.translation.stop_strings import StopStrings
+from proxy.translation.validation import Checking, Expected
 
 
 class Stage(Protocol):
@@ -24,6 +27,7 @@ class Emulation:
     """`stops`: strings that end the answer. `answer_tool`: a tool whose call is the answer. `fenced`: JSON was asked
     for in words, so there may be a code fence around it. `directive`: the words in which a tool call was asked for.
     `pauses`: the backend may stop in the middle of a turn, to be asked to go on. `hosts`: it may run tools itself.
+    `expected`: the form of the answer, where nobody else sees to it.
     """
 
     stops: tuple[str, ...] = ()
@@ -32,9 +36,10 @@ class Emulation:
     directive: str | None = None
     pauses: bool = False
     hosts: bool = False
+    expected: Expected | None = None
 
-    def stages(self) -> list[Stage]:
-        """Fresh stages for one reply, in their order; mostly none."""
+    def stages(self, losses: LossReport) -> list[Stage]:
+        """Fresh stages for one reply, in their order; mostly none. `losses` of the reply."""
         stages: list[Stage] = []
         if self.answer_tool is not None:
             stages.append(Answering(self.answer_tool))
@@ -42,13 +47,18 @@ class Emulation:
             stages.append(Unfencing())
         if self.stops:
             stages.append(StopStrings(self.stops))
+        if self.expected is not None:
+            stages.append(Checking(self.expected, losses))
         if self.directive is not None:
             stages.append(Directing(self.directive))
         return stages
 
 
 def staged(reply: Reply, stages: list[Stage]) -> Reply:
-    """A whole reply through the stages that a stream goes through, so that the two can't come to differ."""
+    """A whole reply through the stages that a stream goes through, so that the two can't come to differ.
+
+    Raises `Rejected` where a stage fails the answer.
+    """
     if not stages:
         return reply
     events = list(unfold(reply))
@@ -57,6 +67,8 @@ def staged(reply: Reply, stages: list[Stage]) -> Reply:
     fold = Fold()
     for event in events:
         fold.emit(event)
+    if fold.error is not None:
+        raise Rejected(fold.error)
     done = fold.reply()
     done.extra = reply.extra
     return done

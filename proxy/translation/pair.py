@@ -324,7 +324,7 @@ class Prepared:
             # Only its own protocol's word for an answer that was not wanted tells the client that all is well.
             reply.stop = Stop("end" if self.client == "responses" else "length")
         if not self.same_protocol:
-            reply = staged(reply, way.emulation.stages())
+            reply = staged(reply, way.emulation.stages(way.losses))
             way.carrying().whole(reply)
         return reply
 

@@ -149,7 +149,7 @@ class _Reading:
         stages += [CallEditing(edit) for edit in way.edits()]
         if way.spelling.wraps_custom:
             stages.append(CustomCalls())
-        stages += [*way.emulation.stages(), way.carrying()]
+        stages += [*way.emulation.stages(way.losses), way.carrying()]
         if (hosting := way.hosting()) is not None:
             stages.append(hosting)
         return stages

@@ -21,8 +21,15 @@ from proxy.translation.reduction import (
     complexity,
     reduced,
 )
+from proxy.translation.validation import Expected
 
 JSON_INSTRUCTION = "Respond with a single JSON object and nothing else."
+# The client's name of the field.
+_RULES: dict[str, Rule] = {
+    "chat": Rule.RESPONSE_FORMAT,
+    "responses": Rule.TEXT_FORMAT,
+    "messages": Rule.OUTPUT_CONFIG_FORMAT,
+}
 SCHEMA_INSTRUCTION = "Respond with a single JSON value that matches this JSON schema, and nothing else:\n"
 
 
@@ -42,17 +49,21 @@ def fit_format(request: Request, target: Target, emulation: Emulation, losses: L
         losses.approx(Rule.SCHEMA_FALLBACK, given.at)
         _instruct(request, given)
         request.output.format = OutputFormat("json_object", at=given.at)
+        _expect(given, request, target, emulation)
     elif request.origin == "messages":
-        _name(given, losses)
+        given.strict = schemas.is_strict(given.schema, "openai")
+        if not given.strict:
+            losses.approx(Rule.STRICT_OFF, given.at)
+            _expect(given, request, target, emulation)
+        # OpenAI wants a name, and knows schemas that are not enforced (mapping.md 9.1).
+        given.name, given.schema = "output", schemas.for_openai(given.schema)
 
 
-def _name(given: OutputFormat, losses: LossReport) -> None:
-    """OpenAI wants a name, and knows schemas that are not enforced (mapping.md 9.1)."""
-    given.name = "output"
-    given.strict = schemas.is_strict(given.schema, "openai")
-    if not given.strict:
-        losses.approx(Rule.STRICT_OFF, given.at)
-    given.schema = schemas.for_openai(given.schema)
+def _expect(given: OutputFormat, request: Request, target: Target, emulation: Emulation) -> None:
+    """Have the answer checked, whose form the backend does not see to (mapping.md 9.2, "after the answer")."""
+    if target.validate_output != "off":
+        schema = given.schema if given.kind == "json_schema" and given.schema else None
+        emulation.expected = Expected(schema, _RULES[request.origin], fails=target.validate_output == "error")
 
 
 def _fit_to_messages(
@@ -64,14 +75,19 @@ def _fit_to_messages(
         words = f"{JSON_INSTRUCTION} {given.description}" if given.description else JSON_INSTRUCTION
         request.instructions.append(Instruction([Text(words)], at=given.at))
         emulation.fenced = True
+        _expect(given, request, target, emulation)
         return
-    enforced = _enforced(given, losses, request.origin) if target.profile.structured else None
+    enforced = _enforced(given) if target.profile.structured else None
     if enforced is not None:
-        request.output.format = enforced
+        request.output.format, changed = enforced
+        if changed:
+            losses.approx(_RULES[request.origin], given.at)
+            _expect(given, request, target, emulation)
         return
     losses.approx(Rule.SCHEMA_FALLBACK, given.at)
     if request.tool_policy.mode in ("any", "named"):
         return  # the answer is to be a call, which has a schema of its own
+    _expect(given, request, target, emulation)
     if _may_force(request, target) and _is_object(given.schema):
         _ask_by_tool(request, given, emulation, losses)
     else:
@@ -79,21 +95,19 @@ def _fit_to_messages(
         emulation.fenced = True
 
 
-def _enforced(given: OutputFormat, losses: LossReport, origin: str) -> OutputFormat | None:
-    """The format that Anthropic enforces; None when it can't, or when a schema that is only a wish would have to
-    change for it (mapping.md 9.1, `strict: false`)."""
+def _enforced(given: OutputFormat) -> tuple[OutputFormat, bool] | None:
+    """(the format that Anthropic enforces, whether its schema is another); None when it can't enforce it, or when a
+    schema that is only a wish would have to change for it (mapping.md 9.1, `strict: false`)."""
     try:
         result = reduced(given.schema or {})
     except NotExpressible:
         return None
     if result.said and given.strict is not True:
         return None
-    if result.changed:
-        losses.approx(Rule.RESPONSE_FORMAT if origin == "chat" else Rule.TEXT_FORMAT, given.at)
     schema = result.schema
     if given.description and not schema.get("description"):
         schema = {**schema, "description": given.description}
-    return OutputFormat("json_schema", schema, at=given.at)
+    return OutputFormat("json_schema", schema, at=given.at), result.changed
 
 
 def _may_force(request: Request, target: Target) -> bool:

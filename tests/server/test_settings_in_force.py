@@ -189,3 +189,23 @@ async def test_foreign_reasoning(tmp_path: Path, model: dict[str, object], said:
     assert status == 200
     asked = json.loads(backend.asked[0].body)["input"]
     assert [item["content"] for item in asked if item["role"] == "assistant"] == [said]
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "told"),
+    [
+        ({"validate_output": "off"}, 200, "strict-off;approx"),
+        ({}, 200, "strict-off;approx, output-config-format;drop"),
+        ({"validate_output": "record"}, 200, "strict-off;approx, output-config-format;drop"),
+        ({"validate_output": "error"}, 502, "strict-off;approx, output-config-format;drop"),
+    ],
+)
+async def test_validate_output(tmp_path: Path, model: dict[str, object], status: int, told: str) -> None:
+    schema = {"type": "object", "additionalProperties": {"type": "integer"}}
+    asked = {**REQUESTS["messages"], "output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    async with (
+        Scripted(says_hello("chat", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=model) as proxy,
+    ):
+        got, headers, _ = await proxy.post(PATHS["messages"], asked)
+    assert (got, headers["dragoman-loss"]) == (status, told)

@@ -73,7 +73,6 @@ workers: 4
         "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
         "models: [{match: '*', upstream: a, on_context_length: b}]",
         "models: [{match: '*', upstream: a, fan_out: 2}]",
-        "models: [{match: '*', upstream: a, validate_output: record}]",
         "models: [{match: '*', upstream: a, hosted_tools: emulate}]",
     ],
 )

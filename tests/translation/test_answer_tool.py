@@ -4,6 +4,7 @@ import pytest
 
 from proxy.canonical.errors import Error, ErrorClass
 from proxy.canonical.events import Close, Delta, End, Event, Fail, Finish, Open, Start
+from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Reasoning, Text, Turn
 from proxy.canonical.reply import Reply
 from proxy.canonical.request import Request
@@ -71,7 +72,9 @@ def test_an_answer_that_was_cut_stays_cut() -> None:
 
 def test_a_whole_reply_is_the_same() -> None:
     reply = Reply("r", "m", [Text("Here:"), Call("c", "respond", '{"a":1}')], Stop("tool"))
-    assert staged(reply, Emulation(answer_tool="respond").stages()) == Reply("r", "m", [Text('{"a":1}')], Stop("end"))
+    assert staged(reply, Emulation(answer_tool="respond").stages(LossReport())) == Reply(
+        "r", "m", [Text('{"a":1}')], Stop("end")
+    )
 
 
 def test_its_name_is_no_ones_else() -> None:

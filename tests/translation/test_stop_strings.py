@@ -204,8 +204,8 @@ def test_a_whole_reply_ends_the_same() -> None:
     reply = Reply(
         "r", "m", [Reasoning("END"), Text("one END two"), Call("c", "f", "{}")], Stop("tool"), Usage(output=9), 5
     )
-    assert staged(reply, Emulation(("END",)).stages()) == Reply(
+    assert staged(reply, Emulation(("END",)).stages(LossReport())) == Reply(
         "r", "m", [Reasoning("END"), Text("one ")], Stop("stop_sequence", "END"), Usage(output=9), 5
     )
     whole = Reply("r", "m", [Text("one two")], Stop("end"))
-    assert list(unfold(staged(whole, Emulation(("END",)).stages()))) == list(unfold(whole))
+    assert list(unfold(staged(whole, Emulation(("END",)).stages(LossReport())))) == list(unfold(whole))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from proxy.canonical.loss import LossReport
+from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Text, Turn
 from proxy.canonical.request import Instruction, Output, OutputFormat, ReasoningPolicy, Request
 from proxy.canonical.target import Dialect, Target
@@ -14,6 +14,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.profiles import profile_of
 from proxy.translation.reduction import STRICT_TOOLS
 from proxy.translation.structured import JSON_INSTRUCTION, SCHEMA_INSTRUCTION, fit_format
+from proxy.translation.validation import Expected
 
 CITY: Schema = {
     "type": "object",
@@ -37,6 +38,11 @@ def fitted(request: Request, model: str = "claude-opus-5") -> tuple[Emulation, l
     return emulation, [f"{loss.rule};{loss.level}" for loss in losses.losses]
 
 
+def expected(schema: Schema | None) -> Expected:
+    """The check of what the backend does not see to."""
+    return Expected(schema, Rule.RESPONSE_FORMAT, fails=False)
+
+
 def a_schema(schema: Schema, strict: bool | None = True, description: str | None = None) -> OutputFormat:
     return OutputFormat("json_schema", schema, "answer", strict, description, AT)
 
@@ -51,8 +57,9 @@ def test_what_claude_enforces_is_sent_as_it_is(model: str, strict: bool | None) 
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_an_open_object_is_closed(strict: bool) -> None:
-    request = asked(a_schema({"type": "object", "properties": {"a": {"type": "string"}}}, strict))
-    assert fitted(request) == (Emulation(), ["response-format;approx"])
+    schema: Schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    request = asked(a_schema(schema, strict))
+    assert fitted(request) == (Emulation(expected=expected(schema)), ["response-format;approx"])
     assert request.output.format is not None
     assert request.output.format.schema == {
         "type": "object",
@@ -63,7 +70,7 @@ def test_an_open_object_is_closed(strict: bool) -> None:
 
 def test_a_bound_is_said_in_words_where_the_form_must_hold() -> None:
     request = asked(a_schema(BOUNDED))
-    assert fitted(request) == (Emulation(), ["response-format;approx"])
+    assert fitted(request) == (Emulation(expected=expected(BOUNDED)), ["response-format;approx"])
     assert request.output.format is not None
     assert request.output.format.schema == {
         **CITY,
@@ -78,7 +85,8 @@ def respond(schema: Schema) -> FunctionTool:
 @pytest.mark.parametrize("given", [a_schema(MAP), a_schema(BOUNDED, strict=False), a_schema(BOUNDED, strict=None)])
 def test_without_tools_the_answer_tool_is_forced(given: OutputFormat) -> None:
     request = asked(given)
-    assert fitted(request) == (Emulation(answer_tool="respond"), ["schema-fallback;approx"])
+    emulation = Emulation(answer_tool="respond", expected=expected(given.schema))
+    assert fitted(request) == (emulation, ["schema-fallback;approx"])
     assert given.schema is not None
     assert (request.output.format, request.tools) == (None, [respond(given.schema)])
     assert request.tool_policy == ToolPolicy("named", ToolRef("function", "respond"), parallel=False)
@@ -86,7 +94,8 @@ def test_without_tools_the_answer_tool_is_forced(given: OutputFormat) -> None:
 
 def test_a_model_without_structured_output_gets_the_tool_too() -> None:
     request = asked(a_schema(CITY))
-    assert fitted(request, "claude-3-5-haiku") == (Emulation(answer_tool="respond"), ["schema-fallback;approx"])
+    emulation = Emulation(answer_tool="respond", expected=expected(CITY))
+    assert fitted(request, "claude-3-5-haiku") == (emulation, ["schema-fallback;approx"])
     assert request.tools == [respond(CITY)]
 
 
@@ -125,7 +134,7 @@ def test_an_answer_that_must_be_a_call_has_the_form_of_the_call() -> None:
 def test_where_no_tool_can_be_forced_words_must_do(model: str, reasoning: ReasoningPolicy, schema: Schema) -> None:
     first = Instruction([Text("Be brief.")])
     request = asked(a_schema(schema, description="Where."), reasoning=reasoning, instructions=[first])
-    assert fitted(request, model) == (Emulation(fenced=True), ["schema-fallback;approx"])
+    assert fitted(request, model) == (Emulation(fenced=True, expected=expected(schema)), ["schema-fallback;approx"])
     words = SCHEMA_INSTRUCTION + json.dumps({**schema, "description": "Where."}, separators=(",", ":"))
     assert (request.output.format, request.tools) == (None, [])
     assert request.instructions == [first, Instruction([Text(words)], at=AT)]
@@ -139,7 +148,7 @@ def test_a_model_that_does_not_think_is_forced(reasoning: ReasoningPolicy) -> No
 @pytest.mark.parametrize("given", [OutputFormat("json_object", at=AT), OutputFormat("json_schema", None, "a", at=AT)])
 def test_any_object_is_asked_for_in_words(given: OutputFormat) -> None:
     request = asked(given)
-    assert fitted(request) == (Emulation(fenced=True), ["json-object;approx"])
+    assert fitted(request) == (Emulation(fenced=True, expected=expected(None)), ["json-object;approx"])
     assert request.output.format is None
     assert request.instructions == [Instruction([Text(JSON_INSTRUCTION)], at=AT)]
 
@@ -148,7 +157,7 @@ def test_a_chat_server_that_only_knows_json() -> None:
     request = asked(a_schema(MAP))
     emulation, losses = Emulation(), LossReport()
     fit_format(request, Target("chat", "m", Dialect(no_json_schema=True)), emulation, losses)
-    assert emulation == Emulation()
+    assert emulation == Emulation(expected=expected(MAP))
     assert [loss.rule for loss in losses.losses] == ["schema-fallback"]
     assert request.output.format == OutputFormat("json_object", at=AT)
     words = SCHEMA_INSTRUCTION + json.dumps(MAP, separators=(",", ":"))
@@ -160,10 +169,20 @@ def test_openai_wants_a_name_and_its_own_rules(protocol: str) -> None:
     open_schema: Schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     for schema, strict, rules in ((CITY, True, []), (open_schema, False, ["strict-off"])):
         request = Request("messages", "m", output=Output(OutputFormat("json_schema", schema)))
-        losses = LossReport()
-        fit_format(request, Target(protocol, "gpt-4.1"), Emulation(), losses)  # type: ignore[arg-type]
+        losses, emulation = LossReport(), Emulation()
+        fit_format(request, Target(protocol, "gpt-4.1"), emulation, losses)  # type: ignore[arg-type]
         assert request.output.format == OutputFormat("json_schema", schema, "output", strict)
         assert [loss.rule for loss in losses.losses] == rules
+        unenforced = Expected(schema, Rule.OUTPUT_CONFIG_FORMAT, fails=False)
+        assert emulation.expected == (None if strict else unenforced)
+
+
+@pytest.mark.parametrize(("validate", "fails"), [("off", None), ("record", False), ("error", True)])
+def test_the_operator_says_whether_an_answer_is_checked(validate: str, fails: bool | None) -> None:
+    emulation = Emulation()
+    target = Target("messages", "claude-3-5-haiku", profile=profile_of("claude-3-5-haiku"), validate_output=validate)  # type: ignore[arg-type]
+    fit_format(asked(a_schema(CITY)), target, emulation, LossReport())
+    assert (emulation.expected and emulation.expected.fails) == fails
 
 
 def test_no_more_strict_tools_than_there_may_be() -> None:
