@@ -105,6 +105,8 @@ class Dialect:
     unsigned_thinking: bool = False
     auto_cache: Literal["none", "top_level", "marks"] = "none"  # how caching that nobody asked for is asked for
     binding_controls: bool = False  # can be told to drop bound thinking that no longer fits
+    # Chat: how its server counts the tokens of a conversation, if it does (mapping.md 16.2)
+    counts: Literal["none", "tokenize", "template"] = "none"
     # reply side
     split_names: bool = False
     finish_required: bool = False

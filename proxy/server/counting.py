@@ -1,6 +1,7 @@
 """How many tokens a prompt has: asked of the backend where it has an endpoint for it, else estimated (mapping.md 16.2).
 
-Agents ask often and with the same body, so answers are kept for a minute. An estimate says that it is one.
+Agents ask often and with the same body, so answers are kept for a minute. An estimate says that it is one. How servers
+that speak Chat are asked is in `tokenizing.py`.
 """
 
 import hashlib
@@ -10,13 +11,15 @@ from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.protocols.fields import as_object
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.bodies import read_json
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
+from proxy.server.tokenizing import count_chat
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
-from proxy.translation.pair import Options, Peek
+from proxy.translation.pair import Options, Peek, Prepared
 from proxy.upstream.dialects import Protocol
 from proxy.upstream.headers import read_credential, request_headers
 
@@ -24,7 +27,18 @@ from proxy.upstream.headers import read_credential, request_headers
 _PATHS: dict[Protocol, str] = {"messages": "/messages/count_tokens", "responses": "/responses/input_tokens"}
 _FIELDS: dict[Protocol, frozenset[str]] = {
     "messages": frozenset(
-        {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "speed"}
+        {
+            "model",
+            "messages",
+            "system",
+            "tools",
+            "tool_choice",
+            "mcp_servers",
+            "thinking",
+            "output_config",
+            "cache_control",
+            "speed",
+        }
     ),
     "responses": frozenset(
         {
@@ -94,14 +108,18 @@ def _key(exchange: Exchange, served: Served, raw: bytes) -> bytes:
 async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek) -> bytes | None:
     """The client's reply from the backend's count; None if it does not count, or not this."""
     backend = served.backend
+    same_protocol = exchange.client == backend.protocol
+    prepared = _prepared(exchange, route, seen, same_protocol=same_protocol)
+    if prepared is None:
+        return None
     path = _PATHS.get(backend.protocol)
     if path is None:
-        return None
-    same_protocol = exchange.client == backend.protocol
-    body = _request(exchange, route, seen, backend.protocol, same_protocol=same_protocol)
-    if body is None:
-        return None
-    headers = request_headers(backend, exchange.request.headers, exchange.id, same_protocol=same_protocol)
+        counted = await count_chat(exchange, served, prepared)
+        return None if counted is None else _reply(exchange, counted)
+    body = prepared.body if same_protocol else _counted(prepared.body, backend.protocol)
+    headers = request_headers(
+        backend, exchange.request.headers, exchange.id, same_protocol=same_protocol, betas=prepared.betas
+    )
     exchange.watch.wait(served.limits.first_event_whole)
     answer = await exchange.gateway.pool.start(backend, backend.address(path), headers, body)
     try:
@@ -118,22 +136,21 @@ async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek
     return told if same_protocol else _reply(exchange, tokens)
 
 
-def _request(
-    exchange: Exchange, route: ModelRoute, seen: Peek, protocol: Protocol, *, same_protocol: bool
-) -> bytes | None:
+def _prepared(exchange: Exchange, route: ModelRoute, seen: Peek, *, same_protocol: bool) -> Prepared | None:
     """The request for the backend; None if it could not be asked the question itself either."""
     target = exchange.gateway.target(route, seen.model)
     try:
-        prepared = pair.prepare(seen if same_protocol else _completed(seen), target, Options(exchange.id))
+        return pair.prepare(seen if same_protocol else _completed(seen), target, Options(exchange.id))
     except Rejected as rejected:
         if rejected.error.kind is ErrorClass.UNSUPPORTED:
             return None
         raise
-    if same_protocol:
-        return prepared.body
-    wire = loads(prepared.body)
+
+
+def _counted(body: bytes, protocol: Protocol) -> bytes:
+    """What of a request shapes its prompt."""
     counted = _FIELDS[protocol]
-    return dumps({name: value for name, value in wire.items() if name in counted}) if type(wire) is dict else None
+    return dumps({name: value for name, value in as_object(loads(body), ()).items() if name in counted})
 
 
 def _completed(seen: Peek) -> Peek:

@@ -1,6 +1,7 @@
 """A backend made ready for use: its addresses, headers and TLS settings are built once, not for each request."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from proxy.settings import Upstream
 from proxy.translation.envelope import origin_of
 from proxy.upstream.dialects import Protocol, dialect_for
 
+_VERSION = re.compile(r"/v\d\w*$")
 MESSAGES_VERSION = "2023-06-01"  # unless a Messages client says another (mapping.md 15.3)
 
 ENDPOINTS: Mapping[Protocol, str] = {
@@ -70,6 +72,10 @@ class Backend:
     def address(self, path: str) -> URL:
         """The address of another endpoint; `path` starts behind the version and is already encoded."""
         return URL(self._root + path, encoded=True)
+
+    def unversioned_address(self, path: str) -> URL:
+        """The address of a server's own endpoint, which is of no version."""
+        return URL(_VERSION.sub("", self._root) + path, encoded=True)
 
 
 def write_key(key_header: str, key: str) -> str:

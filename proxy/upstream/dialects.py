@@ -64,6 +64,7 @@ _VLLM_CHAT = Dialect(
     fields=_LOCAL_SAMPLING | {"chat_template_kwargs", "continue_final_message", "continuous_usage_stats"},
     reasoning_field="reasoning",
     thinking_switch="template",
+    counts="tokenize",
 )
 
 
@@ -99,6 +100,7 @@ _CHAT = _by_name(
         no_url_images=True,
         fields=_LOCAL_SAMPLING,
         thinking_switch="template",
+        counts="template",
     ),
     Dialect(
         "deepseek",

@@ -132,3 +132,12 @@ async def test_a_malformed_question_is_refused(client: str) -> None:
         status, headers, body = await proxy.post(PATHS[client], {**REQUESTS[client], name: 7})
     assert (status, headers["dragoman-reason"]) == (400, "malformed")
     assert json.loads(body)["error"]["message"].startswith(f"{name}: ")
+
+
+async def test_servers_of_tools_are_counted_with_what_they_need() -> None:
+    tool = {"type": "mcp", "server_label": "s", "server_url": "https://tools.example/mcp", "require_approval": "never"}
+    async with before("messages", reply(200, COUNTED["messages"]), dialect="anthropic") as (proxy, backend):
+        await proxy.post(PATHS["responses"], {**RESPONSES, "tools": [tool]})
+    [asked] = backend.asked
+    assert json.loads(asked.body)["mcp_servers"] == [{"type": "url", "url": tool["server_url"], "name": "s"}]
+    assert asked.headers["anthropic-beta"] == "mcp-client-2025-11-20"
