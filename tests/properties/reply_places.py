@@ -2,7 +2,7 @@
 
 import typing
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
@@ -17,36 +17,69 @@ from tests.harness.request_types import arms_of
 from tests.harness.wire import Json, Protocol
 
 ROOTS: dict[Protocol, type[BaseModel]] = {"chat": ChatCompletion, "responses": Response, "messages": BetaMessage}
-SMALLEST: dict[Any, list[Json]] = {str: ["x"], int: [7], float: [0.5], bool: [True, False], object: [{"a": "b"}]}
+SMALLEST: dict[Any, list[Json]] = {
+    str: ["x", "y"],
+    int: [7, 8],
+    float: [0.5, 0.25],
+    bool: [True, False],
+    object: [{"a": "b"}],
+}
 SAMPLES: dict[str, list[Json]] = {
-    "arguments": ['{"a":1}'],
-    "url": ["https://e.test/a"],
-    "FunctionToolCall.name": ["look"],
+    "model": ["x", "y"],
+    "Choice.index": [0],  # no other is asked for (7.4)
+    "MessageDeltaUsage.input_tokens": [20],
+    "MessageDeltaUsage.output_tokens": [20, 21],
+    "arguments": ['{"a":1}', '{"a":2}'],
+    "url": ["https://e.test/a", "https://e.test/b"],
+    "FunctionToolCall.name": ["look", "seek"],
     "service_tier": ["priority"],
-    "title": ["A title"],
-    "document_title": ["A title"],
-    "file_id": ["file_1"],
+    "created_at": [1790000000.0, 1790000001.0],
+    "start_index": [0, 1],
+    "end_index": [2, 3],
+    "title": ["A title", "Another"],
+    "document_title": ["A title", "Another"],
+    "file_id": ["file_1", "file_2"],
     "object": [],
 }
 # The smallest object of a type, where it is not what the type needs alone.
 MINIMAL: dict[str, Json] = {
-    "Choice": {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "words"}},
     "ChatCompletionMessage": {"role": "assistant", "content": "words"},
     "ResponseOutputText": {"type": "output_text", "text": "words", "annotations": []},
     "TextBlock": {"type": "text", "text": "words"},
+    "ChoiceDelta": {"content": "words"},
+    "ChoiceDeltaToolCall": {
+        "index": 0,
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    },
+    "CitationsDelta": {
+        "type": "citations_delta",
+        "citation": {"type": "web_search_result_location", "url": "https://e.test/a", "title": "A title"},
+    },
+    "ResponseOutputTextAnnotationAddedEvent": {
+        "type": "response.output_text.annotation.added",
+        "item_id": "x",
+        "output_index": 7,
+        "content_index": 7,
+        "annotation_index": 0,
+        "annotation": {"type": "url_citation", "url": "https://e.test/a", "start_index": 0, "end_index": 2},
+    },
 }
 
 # Fields that others need beside them.
 BESIDE: dict[str, Json] = {
     "Message.stop_details": {"stop_reason": "refusal"},
     "Message.stop_sequence": {"stop_reason": "stop_sequence"},
+    "Delta.stop_details": {"stop_reason": "refusal"},
+    "Delta.stop_sequence": {"stop_reason": "stop_sequence"},
     "Response.incomplete_details": {"status": "incomplete"},
 }
 
 
 @dataclass(frozen=True)
 class ReplyPlace:
-    """Objects of the type `struct` stand at `path`; `around` makes the reply that holds a given one, or none."""
+    """Objects of the type `struct` stand at `path`; `around` makes the reply, or the stream, that holds a given one."""
 
     struct: type[BaseModel]
     path: Path
@@ -57,7 +90,7 @@ class ReplyPlace:
         for name, hint in fields_of(self.struct).items():
             plain = {**minimal(self.struct), **BESIDE.get(f"{title(self.struct)}.{name}", {})}
             for value in () if is_tag(name, hint) else values(self.struct, name, hint):
-                if plain.get(name) != value:
+                if plain.get(name) != value and (value != [] or name in plain):
                     yield name, value, self.around(plain), self.around({**plain, name: value})
 
 
@@ -69,6 +102,11 @@ def title(struct: type[BaseModel]) -> str:
 def fields_of(struct: type[BaseModel]) -> dict[str, Any]:
     """Types by wire name."""
     return {field.alias or name: field.annotation for name, field in struct.model_fields.items()}
+
+
+def is_reply(struct: type[BaseModel]) -> bool:
+    """Whether a type is that of a whole reply."""
+    return struct in ROOTS.values()
 
 
 def is_tag(name: str, hint: Any) -> bool:
@@ -108,22 +146,24 @@ def of_hint(hint: Any) -> list[Json]:
         elif isinstance(arm, type) and issubclass(arm, BaseModel):
             found.append(minimal(arm))
         elif origin is list:
-            found.append([of_hint(typing.get_args(arm)[0])[0]])
+            found += [*([entry] for entry in of_hint(typing.get_args(arm)[0])), []]
         elif arm is not type(None):
             found += SMALLEST.get(arm, [{"a": "b"}])
     return found
 
 
-def places(protocol: Protocol) -> Iterator[ReplyPlace]:
-    """Every place, the reply itself first; one below each parent type."""
+def places(root: ReplyPlace, echo: Container[str]) -> Iterator[ReplyPlace]:
+    """Every place within a given one, it first; one below each parent type, and none below a reply's fields in `echo`,
+    where the types of what was said stand too.
+    """
     seen: set[tuple[Any, Any, str]] = set()
-    waiting = deque([ReplyPlace(ROOTS[protocol], (), lambda reply: reply)])
+    waiting = deque([root])
     while waiting:
         place = waiting.popleft()
         yield place
         for name, hint in fields_of(place.struct).items():
             for struct, listed in _structs(hint):
-                if (place.struct, struct, name) not in seen:
+                if (place.struct, struct, name) not in seen and not (is_reply(place.struct) and name in echo):
                     seen.add((place.struct, struct, name))
                     waiting.append(_below(place, name, struct, listed=listed))
 

@@ -331,6 +331,18 @@ def test_hosted_and_unknown_items() -> None:
     ]
 
 
+def test_safety_checks_of_a_call_are_recorded() -> None:
+    call: Wire = {
+        "type": "computer_call",
+        "id": "cu_1",
+        "call_id": "c",
+        "actions": [],
+        "pending_safety_checks": [{"id": "sc_1", "code": "malicious_instructions"}],
+    }
+    _, losses = read(CREATED, completed([call]))
+    assert losses == [Loss(Rule.TYPED_TOOL, "drop", "output[0].pending_safety_checks")]
+
+
 def test_annotations() -> None:
     first: Wire = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 2}
     second: Wire = {"type": "file_citation", "file_id": "file-1", "filename": "b.txt", "index": 2}
