@@ -177,10 +177,12 @@ class ItemReader:
             growing = item.refusals[index] = self._open(Refusal(""))
         return growing
 
-    def settle_text(self, item: Item, index: int, whole: object) -> None:
+    def settle_text(self, item: Item, index: int, whole: object, logprobs: object = None) -> None:
         """The whole text of a part. An empty one opens nothing."""
-        if type(whole) is str and whole:
-            self._settle(self.text_part(item, index), whole)
+        if index not in item.texts:
+            self._whole_text(item, index, whole, logprobs)
+        elif type(whole) is str:
+            self._settle(item.texts[index], whole)
 
     def settle_refusal(self, item: Item, index: int, whole: object) -> None:
         """The whole text of a refusal."""
@@ -204,20 +206,12 @@ class ItemReader:
             if index in item.refusals:
                 self._close(item.refusals[index])
         elif part.get("type") == "output_text":
-            if index not in item.texts:
-                self._whole_text(item, index, part)
-            else:
-                self._settle_or_skip(item.texts[index], part.get("text"))
+            self.settle_text(item, index, part.get("text"), part.get("logprobs"))
             self._finish_text(item, index, part)
 
-    def _whole_text(self, item: Item, index: int, part: Wire) -> None:
-        text, logprobs = part.get("text"), part.get("logprobs")
+    def _whole_text(self, item: Item, index: int, text: object, logprobs: object) -> None:
         if type(text) is str and text:
             self.grow(self.text_part(item, index), text, read_logprobs(logprobs) if logprobs else None)
-
-    def _settle_or_skip(self, growing: Growing, whole: object) -> None:
-        if type(whole) is str:
-            self._settle(growing, whole)
 
     def _finish_text(self, item: Item, index: int, part: Wire) -> None:
         growing = item.texts.get(index)

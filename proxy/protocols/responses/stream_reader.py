@@ -162,6 +162,8 @@ class StreamReader:
         """Take the terminal response object. Its own status wins over the event's name."""
         told = response.get("status")
         status = told if type(told) is str and told in TERMINAL else status
+        if response.get("error") is not None and status != "cancelled":
+            status = "failed"
         if status in ("failed", "cancelled"):
             self.fail(response.get("error"), f"The backend's response was {status}.")
             return
@@ -221,7 +223,8 @@ def _on_text_delta(reader: StreamReader, wire: Wire) -> None:
 
 
 def _on_text_done(reader: StreamReader, wire: Wire) -> None:
-    reader.items.settle_text(reader.find(wire, "message"), _number(wire.get("content_index")), wire.get("text"))
+    index = _number(wire.get("content_index"))
+    reader.items.settle_text(reader.find(wire, "message"), index, wire.get("text"), wire.get("logprobs"))
 
 
 def _on_refusal_delta(reader: StreamReader, wire: Wire) -> None:
@@ -244,9 +247,13 @@ def _on_annotation(reader: StreamReader, wire: Wire) -> None:
 
 
 def _on_part_done(reader: StreamReader, wire: Wire) -> None:
-    part = wire.get("part")
-    if is_object(part) and part.get("type") in ("output_text", "refusal"):
-        reader.items.finish_content(reader.find(wire, "message"), _number(wire.get("content_index")), part)
+    part, index = wire.get("part"), _number(wire.get("content_index"))
+    if not is_object(part):
+        return
+    if part.get("type") in ("output_text", "refusal"):
+        reader.items.finish_content(reader.find(wire, "message"), index, part)
+    elif part.get("type") == "reasoning_text":
+        reader.items.settle_reasoning(reader.find(wire, "reasoning"), index, part.get("text"), raw=True)
 
 
 # --- reasoning ---
@@ -260,6 +267,12 @@ def _on_summary_delta(reader: StreamReader, wire: Wire) -> None:
 def _on_summary_done(reader: StreamReader, wire: Wire) -> None:
     index = _number(wire.get("summary_index"))
     reader.items.settle_reasoning(reader.find(wire, "reasoning"), index, wire.get("text"), raw=False)
+
+
+def _on_summary_part_done(reader: StreamReader, wire: Wire) -> None:
+    part, index = wire.get("part"), _number(wire.get("summary_index"))
+    if is_object(part):
+        reader.items.settle_reasoning(reader.find(wire, "reasoning"), index, part.get("text"), raw=False)
 
 
 def _on_raw_delta(reader: StreamReader, wire: Wire) -> None:
@@ -346,6 +359,7 @@ ON: dict[str, Callable[[StreamReader, Wire], None]] = {
     "response.content_part.done": _on_part_done,
     "response.reasoning_summary_text.delta": _on_summary_delta,
     "response.reasoning_summary_text.done": _on_summary_done,
+    "response.reasoning_summary_part.done": _on_summary_part_done,
     "response.reasoning_text.delta": _on_raw_delta,
     "response.reasoning_text.done": _on_raw_done,
     "response.reasoning.delta": _on_raw_delta,  # Open Responses (responses.md 19)

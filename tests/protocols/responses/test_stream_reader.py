@@ -172,6 +172,31 @@ def test_of_two_reasoning_texts_the_first_is_shown() -> None:
     ) == [Open(0, Reasoning("", full=True)), Delta(0, "long"), Delta(0, " chain"), Close(0, item)]
 
 
+@pytest.mark.parametrize(
+    ("wire", "full"),
+    [
+        (event("reasoning_summary_part.done", summary_index=0, part={"type": "summary_text", "text": "Hm"}), False),
+        (event("content_part.done", content_index=0, part={"type": "reasoning_text", "text": "Hm"}), True),
+    ],
+)
+def test_reasoning_that_only_its_part_tells(wire: Wire, full: bool) -> None:
+    assert body_of(wire | {"item_id": "rs_1", "output_index": 0}) == [
+        Open(0, Reasoning("", full=full)),
+        Delta(0, "Hm"),
+        Close(0),
+    ]
+
+
+def test_a_text_and_its_log_probabilities_that_only_come_at_the_end() -> None:
+    assert body_of(
+        event("output_text.done", item_id="msg_1", text="A", logprobs=[{"token": "A", "logprob": -0.5}])
+    ) == [
+        Open(0, Text("")),
+        Delta(0, "A", [{"token": "A", "logprob": -0.5, "bytes": None, "top_logprobs": []}]),
+        Close(0),
+    ]
+
+
 def test_reasoning_that_only_comes_at_the_end() -> None:
     shown: Wire = {
         "type": "reasoning",
@@ -490,6 +515,10 @@ FAILURES: list[tuple[Wire, Error]] = [
             "completed", response={"status": "failed", "error": {"code": "context_length_exceeded", "message": "Long."}}
         ),
         Error(ErrorClass.CONTEXT_LENGTH, "Long.", "context_length_exceeded"),
+    ),
+    (
+        event("completed", response={"status": "completed", "error": {"code": "server_error", "message": "Oops."}}),
+        Error(ErrorClass.SERVER, "Oops.", "server_error"),
     ),
 ]
 
