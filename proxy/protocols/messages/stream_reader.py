@@ -21,7 +21,7 @@ from proxy.canonical.events import (
 )
 from proxy.canonical.fold import broken_stream
 from proxy.canonical.jsontext import NotJson, loads
-from proxy.canonical.loss import LossReport
+from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
@@ -55,10 +55,24 @@ class _Block:
 class StreamReader:
     """Feed it the wire events in order, then call `end`."""
 
-    __slots__ = ("_blocks", "_emit", "_k", "_newest", "_open", "_over", "_started", "_stop", "_usage")
+    __slots__ = (
+        "_blocks",
+        "_emit",
+        "_k",
+        "_losses",
+        "_newest",
+        "_open",
+        "_over",
+        "_started",
+        "_stop",
+        "_told",
+        "_usage",
+    )
 
     def __init__(self, emit: Emit, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:  # noqa: ARG002
         self._emit = emit
+        self._losses = losses
+        self._told = False
         self._blocks = ReplyBlocks(spelling, "")
         self._open: dict[object, _Block] = {}
         self._newest: _Block | None = None
@@ -81,6 +95,8 @@ class StreamReader:
             on(self, wire)
         elif not event_type and wire.get("error") is not None:
             _on_error(self, wire)
+        elif event_type and type(event_type) is str:
+            self._lose(event_type)
 
     def done(self) -> None:
         """`[DONE]`, which Messages does not have: a stop that was seen is enough to end by."""
@@ -107,6 +123,12 @@ class StreamReader:
         self._over = True
         self._emit(Fail(bad_gateway(problem)))
         self._emit(End())
+
+    def _lose(self, what: str) -> None:
+        """Record an event or a delta that nobody knows, once, however many come."""
+        if not self._told:
+            self._told = True
+            self._losses.drop(Rule.UNKNOWN_FIELD, ("stream", what))
 
     def _start(self, message: Wire) -> None:
         self._started = True
@@ -295,7 +317,7 @@ ON: dict[str, Callable[[StreamReader, Wire], None]] = {
 }
 
 
-# --- deltas; one that does not fit its block is ignored, as the vendor's SDKs do ---
+# --- deltas; a known one that does not fit its block is ignored, as the vendor's SDKs do ---
 
 
 def _grow_text(reader: StreamReader, block: _Block, delta: Wire) -> None:
@@ -336,10 +358,12 @@ def _grow_citations(reader: StreamReader, block: _Block, delta: Wire) -> None:
         reader._emit(Cite(block.k, read_citation(citation)))
 
 
-def _grow_other(_reader: StreamReader, block: _Block, delta: Wire) -> None:
+def _grow_other(reader: StreamReader, block: _Block, delta: Wire) -> None:
     """`compaction_delta` and deltas of the future belong into a block that is kept as it is."""
     if block.k is None:
         block.native = {**block.native, **{name: value for name, value in delta.items() if name != "type"}}
+    else:
+        reader._lose(text_of(delta, "type"))
 
 
 GROW: dict[str, Callable[[StreamReader, _Block, Wire], None]] = {

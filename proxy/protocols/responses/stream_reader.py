@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from proxy.canonical.events import End, Event, Fail, Finish, Ping, UsageUpdate
 from proxy.canonical.fold import broken_stream
-from proxy.canonical.loss import LossReport
+from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
@@ -16,7 +16,7 @@ from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.errors import read_failure
 from proxy.protocols.responses.item_reader import Item, ItemReader, item_of
 from proxy.protocols.responses.logprobs import read_logprobs
-from proxy.protocols.responses.tables import STOP_OF_REASON
+from proxy.protocols.responses.tables import PROGRESS_EVENTS, REPEATED_EVENTS, STOP_OF_REASON
 from proxy.protocols.responses.usage import read_usage
 
 TERMINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
@@ -25,7 +25,7 @@ TERMINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
 class StreamReader:
     """Wire events in, canonical events out. `feed` never raises, whatever the backend sent."""
 
-    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "items")
+    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "_told", "items")
 
     def __init__(
         self,
@@ -41,17 +41,22 @@ class StreamReader:
         self._by_id: dict[str, Item] = {}
         self._by_index: dict[int, Item] = {}
         self._over = False
+        self._told: set[Rule] = set()
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
         event_type = wire.get("type")
         if type(event_type) is not str:
             event_type = "error" if wire.get("error") is not None else event_name
+        if self._over:
+            return
         handle = ON.get(event_type)
-        if handle is not None and not self._over:
+        if handle is not None:
             handle(self, wire)
             if self.items.failed:
                 self._end()
+        elif event_type:
+            self.lose(Rule.UNKNOWN_FIELD, event_type)
 
     def done(self) -> None:
         """`[DONE]` came: OpenAI sends none, and nothing follows it."""
@@ -79,6 +84,12 @@ class StreamReader:
             self._emit(Ping())
         else:
             self.items.start(response)
+
+    def lose(self, rule: Rule, what: str) -> None:
+        """Record what no client can be given, once, however many events bring it."""
+        if rule not in self._told:
+            self._told.add(rule)
+            self.items.losses.drop(rule, ("stream", what))
 
     # --- items ---
 
@@ -315,6 +326,14 @@ def _on_progress(reader: StreamReader, wire: Wire) -> None:
     reader.ping(_response(wire))
 
 
+def _on_repeated(_reader: StreamReader, _wire: Wire) -> None:
+    pass
+
+
+def _on_audio(reader: StreamReader, _wire: Wire) -> None:
+    reader.lose(Rule.AUDIO, "audio")
+
+
 def _on_item_added(reader: StreamReader, wire: Wire) -> None:
     item = wire.get("item")
     if is_object(item):
@@ -368,6 +387,8 @@ ON: dict[str, Callable[[StreamReader, Wire], None]] = {
     "response.function_call_arguments.done": _on_arguments_done,
     "response.custom_tool_call_input.delta": _on_input_delta,
     "response.custom_tool_call_input.done": _on_input_done,
+    "response.audio.delta": _on_audio,
+    "response.audio.transcript.delta": _on_audio,
     "response.output_item.added": _on_item_added,
     "response.output_item.done": _on_item_done,
     "response.created": _on_created,
@@ -379,27 +400,6 @@ ON: dict[str, Callable[[StreamReader, Wire], None]] = {
     "response.failed": _on_failed,
     "response.cancelled": _on_cancelled,
     "error": _on_error,
-    **dict.fromkeys(
-        (
-            "response.web_search_call.in_progress",
-            "response.web_search_call.searching",
-            "response.web_search_call.completed",
-            "response.file_search_call.in_progress",
-            "response.file_search_call.searching",
-            "response.file_search_call.completed",
-            "response.code_interpreter_call.in_progress",
-            "response.code_interpreter_call.interpreting",
-            "response.code_interpreter_call.completed",
-            "response.image_generation_call.in_progress",
-            "response.image_generation_call.generating",
-            "response.image_generation_call.completed",
-            "response.mcp_call.in_progress",
-            "response.mcp_call.completed",
-            "response.mcp_call.failed",
-            "response.mcp_list_tools.in_progress",
-            "response.mcp_list_tools.completed",
-            "response.mcp_list_tools.failed",
-        ),
-        _on_progress,
-    ),
+    **dict.fromkeys(PROGRESS_EVENTS, _on_progress),
+    **dict.fromkeys(REPEATED_EVENTS, _on_repeated),
 }

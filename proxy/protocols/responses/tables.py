@@ -97,3 +97,39 @@ EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 WITH_LOGPROBS = "message.output_text.logprobs"
 WITH_SOURCES = "web_search_call.action.sources"
 WITH_ENCRYPTED_REASONING = "reasoning.encrypted_content"
+
+# Events that only say that the backend is at work.
+PROGRESS_EVENTS = frozenset(
+    f"response.{tool}.{stage}"
+    for tool, stages in {
+        "web_search_call": "in_progress searching completed",
+        "file_search_call": "in_progress searching completed",
+        "code_interpreter_call": "in_progress interpreting completed",
+        "image_generation_call": "in_progress generating completed",
+        "mcp_call": "in_progress completed failed",
+        "mcp_list_tools": "in_progress completed failed",
+        "compaction": "compacting",
+    }.items()
+    for stage in stages.split()
+)
+# Events of what is told when its item or part is done: no client is shown how it grows, nor an image on its way.
+REPEATED_EVENTS = frozenset(
+    {
+        "response.content_part.added",
+        "response.reasoning_summary_part.added",
+        "response.audio.done",
+        "response.audio.transcript.done",
+        "response.apply_patch_call_operation_diff.delta",
+        "response.apply_patch_call_operation_diff.done",
+        "response.code_interpreter_call_code.delta",
+        "response.code_interpreter_call_code.done",
+        "response.image_generation_call.partial_image",
+        "response.mcp_call_arguments.delta",
+        "response.mcp_call_arguments.done",
+        "response.shell_call_command.added",
+        "response.shell_call_command.delta",
+        "response.shell_call_command.done",
+        "response.shell_call_output_content.delta",
+        "response.shell_call_output_content.done",
+    }
+)

@@ -17,7 +17,7 @@ from proxy.canonical.events import (
     UsageUpdate,
 )
 from proxy.canonical.fold import Fold, broken_stream
-from proxy.canonical.loss import LossReport
+from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.parts import Call, Citation, HostedCall, Opaque, Reasoning, Text
 from proxy.canonical.spelling import Spelling, ToolName
 from proxy.canonical.stop import Stop
@@ -261,15 +261,31 @@ def test_usage_that_tells_nothing(usage: object) -> None:
     assert events == [STARTED, *ENDED]
 
 
-def test_unknown_events_second_starts_and_deltas_that_do_not_fit_are_ignored() -> None:
+@pytest.mark.parametrize(
+    ("wires", "what"),
+    [
+        ([{"type": "telemetry", "x": 1}, {"type": "hologram"}], "telemetry"),
+        (
+            [block(0, type="text", text=""), delta(0, "hologram_delta", x=1), delta(0, "hologram_delta", x=2)],
+            "hologram_delta",
+        ),
+    ],
+)
+def test_events_and_deltas_that_nobody_knows_are_recorded_once(wires: list[Wire], what: str) -> None:
+    losses = LossReport()
+    reader = StreamReader(lambda _event: None, Spelling(), Dialect(), losses)
+    for wire in (start(), *wires, *GOOD_END):
+        reader.feed(wire, "")
+    assert losses.losses == [Loss(Rule.UNKNOWN_FIELD, "drop", f"stream.{what}")]
+
+
+def test_second_starts_and_deltas_that_do_not_fit_are_ignored() -> None:
     assert read(
         start(),
-        {"type": "telemetry", "x": 1},
         start(),
         block(0, type="text", text=""),
         delta(0, "thinking_delta", thinking="x"),
         delta(0, "input_json_delta", partial_json="{}"),
-        delta(0, "hologram_delta", x=1),
         {"type": "content_block_delta", "index": 0, "delta": None},
         delta(0, "text_delta", text="A"),
         stop(5),

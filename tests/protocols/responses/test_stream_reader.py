@@ -341,7 +341,6 @@ def test_hosted_and_unknown_items() -> None:
             "output_item.added", output_index=0, item={"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
         ),
         event("web_search_call.searching", item_id="ws_1", output_index=0),
-        event("hologram.projected", item_id="h"),
         event("output_item.done", output_index=0, item=search),
         event("output_item.done", output_index=1, item=shell),
         event("output_item.done", output_index=2, item=compaction),
@@ -354,6 +353,32 @@ def test_hosted_and_unknown_items() -> None:
         Open(2, Opaque("compaction", compaction)),
         Close(2, compaction),
     ]
+
+
+@pytest.mark.parametrize(
+    ("wires", "loss"),
+    [
+        (
+            [event("hologram.projected", delta="a"), event("hologram.closed")],
+            Loss(Rule.UNKNOWN_FIELD, "drop", "stream.response.hologram.projected"),
+        ),
+        (
+            [event("audio.delta", delta="UklG"), event("audio.transcript.delta", delta="Hi"), event("audio.done")],
+            Loss(Rule.AUDIO, "drop", "stream.audio"),
+        ),
+    ],
+)
+def test_events_that_no_client_can_be_given_are_recorded_once(wires: list[Wire], loss: Loss) -> None:
+    assert read(CREATED, *wires, *wires, completed([])) == ([START, *ENDED], [loss])
+
+
+def test_events_of_what_is_told_when_it_is_done_are_no_loss() -> None:
+    events = body_of(
+        event("code_interpreter_call_code.delta", item_id="ci_1", output_index=0, delta="1"),
+        event("apply_patch_call_operation_diff.delta", item_id="apc_1", output_index=1, delta="+"),
+        event("image_generation_call.partial_image", item_id="ig_1", output_index=2, partial_image_b64="iVBO"),
+    )
+    assert events == []
 
 
 def test_safety_checks_of_a_call_are_recorded() -> None:
