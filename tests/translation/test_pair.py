@@ -9,8 +9,14 @@ from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
+from tests.harness.grammar import check_stream
 
 DEEP = 900
+STREAMED: dict[ClientProtocol, bytes] = {
+    "chat": b'{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}',
+    "messages": b'{"model":"m","stream":true,"max_tokens":5,"messages":[{"role":"user","content":"hi"}]}',
+    "responses": b'{"model":"m","stream":true,"input":"hi"}',
+}
 
 
 def prepared(client: ClientProtocol, backend: BackendProtocol, raw: bytes, **options: object) -> pair.Prepared:
@@ -133,6 +139,15 @@ def test_a_stream_that_passes_through_stays_visibly_cut(client: BackendProtocol,
     assert stream.feed(first) == first
     assert stream.feed(end) == end
     assert (b"error" in stream.end(), stream.failed is None) == (not finished, finished)
+
+
+@pytest.mark.parametrize("client", ["messages", "responses"])
+def test_half_a_call_without_a_finish_reason_is_finished_for_nobody(client: BackendProtocol) -> None:
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "run", "arguments": '{"command":"rm'}}
+    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+    stream = prepared(client, "chat", STREAMED[client]).translation()
+    out = stream.feed(b"data: %b\n\ndata: [DONE]\n\n" % json.dumps(chunk).encode()) + stream.end()
+    assert check_stream(client, out, expect_end="error") == []
 
 
 def test_the_end_of_a_cut_responses_stream_counts_on() -> None:

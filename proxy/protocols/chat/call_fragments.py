@@ -103,6 +103,11 @@ class CallFragments:
         """Whether any call has a name."""
         return any(call.k is not None for call in self._calls)
 
+    @property
+    def cut(self) -> bool:
+        """Whether the arguments of a call have begun and are no whole JSON by now. Free text may end anywhere."""
+        return any(call.kind == "function" and not _is_whole("".join(call.arguments)) for call in self._calls)
+
     def _call_of(self, fragment: _Fragment) -> _CallState:
         """The call that a fragment belongs to; a new one if it begins one."""
         call = self._known(fragment)
@@ -169,6 +174,16 @@ def _is_object(text: str) -> bool:
         return type(jsontext.loads(text)) is dict
     except jsontext.NotJson:
         return False
+
+
+def _is_whole(text: str) -> bool:
+    if not text.strip():
+        return True  # a call without arguments
+    try:
+        jsontext.loads_exact(text)
+    except jsontext.NotJson:
+        return False
+    return True
 
 
 def _read_fragment(wire: object) -> _Fragment | None:

@@ -95,7 +95,7 @@ class StreamReader:
         """`data: [DONE]` came (mapping.md 13.6)."""
         if self._over:
             return
-        if not self._started or (self._finish_reason is None and self._dialect.finish_required):
+        if not self._started or (self._finish_reason is None and self._may_be_cut()):
             self._fail(broken_stream())
         else:
             self._complete()
@@ -113,6 +113,12 @@ class StreamReader:
     def stopped(self) -> bool:
         """Whether a finish reason came; usage and the end mark may still follow."""
         return self._finish_reason is not None
+
+    def _may_be_cut(self) -> bool:
+        """Whether an answer without a finish reason counts as cut. Half a call is no call to be made and no end either:
+        toward every client it must look broken, or half a command is run and half a file written.
+        """
+        return self._dialect.finish_required or self._calls.cut
 
     # --- reading a chunk ---
 

@@ -480,7 +480,30 @@ def test_finish_reasons_of_an_answer_without_calls(reason: str, kind: Any) -> No
     [("stop", "tool"), ("function_call", "tool"), (None, "tool"), ("", "tool"), ("length", "length")],
 )
 def test_finish_reasons_of_an_answer_with_calls(reason: str | None, kind: Any) -> None:
-    assert events(call(0, "a", "f", '{"x'), chunk(finish=reason))[-2] == Finish(Stop(kind, native=reason or None))
+    assert events(call(0, "a", "f", "{}"), chunk(finish=reason))[-2] == Finish(Stop(kind, native=reason or None))
+
+
+def test_a_call_that_was_cut_by_the_limit_is_told_as_such() -> None:
+    assert events(call(0, "a", "f", '{"x'), chunk(finish="length"))[-2] == Finish(Stop("length", native="length"))
+
+
+@pytest.mark.parametrize(
+    ("calls", "whole"),
+    [
+        ([call(0, "a", "f", '{"x"'), call(0, arguments=":1}")], True),
+        ([call(0, "a", "f")], True),
+        ([call(0, "a", "f", '{"x"'), call(0, arguments=":")], False),
+        ([call(0, "a", "f", "{}"), call(1, "b", "g", '{"x":"')], False),
+        ([chunk({"tool_calls": [{"index": 0, "type": "custom", "custom": {"name": "f", "input": "{"}}]})], True),
+    ],
+)
+def test_without_a_finish_reason_half_a_call_is_a_broken_stream(calls: list[Wire], whole: bool) -> None:
+    """mapping.md 13.6: only whole calls are an end."""
+    emitted = events(say("Hi"), *calls)
+    if whole:
+        assert emitted[-2] == Finish(Stop("tool"))
+    else:
+        assert error_of(emitted) == BROKEN
 
 
 def test_the_first_finish_reason_holds() -> None:
