@@ -24,18 +24,20 @@ from proxy.canonical.events import (
 )
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, Reasoning, Refusal, ReplyPart, Text
+from proxy.translation.reply_losses import note_arguments
 
 
 class JsonDepth:
     """Tells whether pieces of text add up to one whole JSON object or array.
 
-    Pieces are only kept until somebody asks, since most calls never have to make room.
+    They are only looked at when somebody asks, since most calls never have to make room.
     """
 
-    __slots__ = ("_complete", "_depth", "_escaped", "_in_string", "_unread")
+    __slots__ = ("_complete", "_depth", "_escaped", "_in_string", "_pieces", "_seen")
 
     def __init__(self) -> None:
-        self._unread: list[str] = []
+        self._pieces: list[str] = []
+        self._seen = 0
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -43,14 +45,18 @@ class JsonDepth:
 
     def feed(self, text: str) -> None:
         """Take the next piece."""
-        self._unread.append(text)
+        self._pieces.append(text)
 
     def complete(self) -> bool:
         """Whether what came so far is a whole value."""
-        for text in self._unread:
+        for text in self._pieces[self._seen :]:
             self._read(text)
-        self._unread.clear()
+        self._seen = len(self._pieces)
         return self._complete
+
+    def text(self) -> str:
+        """All that came."""
+        return "".join(self._pieces)
 
     def _read(self, text: str) -> None:
         for character in text:
@@ -126,8 +132,8 @@ class OneAtATime:
     def _begin(self, event: Open, out: list[Event]) -> None:
         self._current = event.k
         self._renumbered[event.k] = self._next
-        self._depth = JsonDepth() if isinstance(event.part, Call) else None
         part = self._part = event.part
+        self._depth = JsonDepth() if isinstance(part, Call) else None
         # Thinking is signed at its end; free text that looks like JSON is not over where the JSON is.
         self._holds = isinstance(part, Reasoning) or (isinstance(part, Call) and part.kind == "custom")
         out.append(event if event.k == self._next else Open(self._next, event.part))
@@ -174,6 +180,8 @@ class OneAtATime:
             self._done.pop(event.k, None)
 
     def _end_current(self, event: Close, out: list[Event]) -> None:
+        if self._depth is not None and isinstance(self._part, Call):
+            note_arguments(self._part, self._part.arguments + self._depth.text(), self._losses)
         out.append(Close(self._renumbered[event.k], event.native))
         self._current = None
         self._depth = None

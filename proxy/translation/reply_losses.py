@@ -36,14 +36,16 @@ def note_reply(reply: Reply, client: ClientProtocol, losses: LossReport) -> None
             for citation in part.citations or ():
                 _note_citation(citation, client, losses)
         elif isinstance(part, Call) and client == "messages":
-            _note_arguments(part, losses)
+            note_arguments(part, part.arguments, losses)
 
 
-def _note_arguments(call: Call, losses: LossReport) -> None:
-    """Only a whole reply wraps what is no object; a stream has passed it on by the time that it shows."""
+def note_arguments(call: Call, arguments: str, losses: LossReport) -> None:
+    """Record whole arguments that are no object, as Messages wants them. Only a whole reply wraps them: a stream has
+    passed them on by the time that it shows.
+    """
     if call.kind == "custom":
         return
-    text = decoded(call.arguments)
+    text = decoded(arguments)
     try:
         if text and type(loads(text)) is not dict:
             losses.approx(Rule.BAD_ARGS, _AT)

@@ -141,6 +141,16 @@ def interleaved(draw: st.DrawFn) -> tuple[list[Event], list[tuple[str, str]]]:
     return events, wanted
 
 
+def test_arguments_that_are_no_object_are_told_when_their_call_closes() -> None:
+    losses = LossReport()
+    stage = OneAtATime(losses)
+    stage.pass_on([Open(0, call("a")), Open(1, call("b")), Delta(0, '{"n":1}'), Delta(1, '{"n":'), Close(0)])
+    stage.pass_on([Open(2, Call("c", "c", kind="custom")), Delta(2, "any"), Close(2)])
+    assert losses.losses == []
+    stage.pass_on([Delta(1, "NaN}"), Close(1)])
+    assert [loss.rule for loss in losses.losses] == ["bad-args"]
+
+
 @given(interleaved())
 def test_no_byte_of_arguments_is_lost(case: tuple[list[Event], list[tuple[str, str]]]) -> None:
     events, wanted = case
