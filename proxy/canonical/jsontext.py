@@ -1,16 +1,18 @@
 """JSON as this proxy reads and writes it (mapping.md 0.3).
 
 orjson does the work; the standard module steps in for what orjson refuses: half surrogates, integers beyond
-64 bit, NaN. Half surrogates never leave: they become U+FFFD.
+64 bit, and the NaN and Infinity of backends. None of them leaves but the integers: half surrogates become U+FFFD,
+NaN and Infinity null, and only in the text of arguments do they stay what they are.
 """
 
 import json
 import re
+from collections.abc import Callable
 from typing import NoReturn
 
 import orjson
 
-_ROUNDED = re.compile(rb"\d[eE]\+?\d")
+_CONSTANT = re.compile("NaN|Infinity")  # perhaps in a string
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 Fragment = orjson.Fragment
@@ -28,21 +30,29 @@ def loads(text: bytes | str) -> object:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        return _loads_slowly(text, error)
+        return _loads_slowly(text, error, _refuse_constant)
+
+
+def loads_leniently(text: bytes | str) -> object:
+    """Parse what a backend takes for JSON: as `loads`, but NaN and Infinity are floats. Raises `NotJson`."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return _loads_slowly(text, error, None)
 
 
 def loads_exact(text: bytes | str) -> object:
-    """Parse JSON and keep integers of any size. Raises `NotJson`."""
-    return _loads_slowly(text, None)
+    """Parse as `loads_leniently` and keep integers of any size. Raises `NotJson`."""
+    return _loads_slowly(text, None, None)
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is not JSON")
 
 
-def _loads_slowly(text: bytes | str, first: Exception | None) -> object:
+def _loads_slowly(text: bytes | str, first: Exception | None, constant: Callable[[str], object] | None) -> object:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=constant)
     except RecursionError as error:
         raise NotJson("nested too deeply") from error
     except ValueError as error:  # JSONDecodeError, UnicodeDecodeError and NotJson are ValueErrors
@@ -54,8 +64,23 @@ def dumps(value: object) -> bytes:
     try:
         return orjson.dumps(value)
     except TypeError:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_splice)
+        text = _dumps_slowly(value)
+        if _CONSTANT.search(text):
+            text = _dumps_slowly(json.loads(text, parse_constant=lambda _: None))
         return well_formed(text).encode()
+
+
+def dumps_exact(value: object) -> bytes:
+    """As `dumps`, but NaN and Infinity stay what they are, so that it need not be JSON."""
+    dumped = dumps(value)
+    if b"null" not in dumped:  # as which NaN is written
+        return dumped
+    text = _dumps_slowly(value)
+    return well_formed(text).encode() if _CONSTANT.search(text) else dumped
+
+
+def _dumps_slowly(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_splice)
 
 
 def _splice(value: object) -> object:
@@ -69,8 +94,3 @@ def well_formed(text: str) -> str:
     if _HALF_SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def may_be_rounded(dumped: bytes) -> bool:
-    """Whether dumped JSON shows an exponent, as an integer does that the decoder turned into a float."""
-    return _ROUNDED.search(dumped) is not None

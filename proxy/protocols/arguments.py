@@ -3,7 +3,11 @@ anything else is never repaired.
 """
 
 from proxy.canonical import jsontext
+from proxy.canonical.errors import InexactNumber
 from proxy.canonical.parts import Call
+
+_BEYOND = 2.0**63
+_EXACT = frozenset({str, int, bool, type(None)})
 
 
 def arguments_text(call: Call) -> str:
@@ -11,6 +15,34 @@ def arguments_text(call: Call) -> str:
     if call.input is not None:
         return jsontext.dumps(call.input).decode()
     return decoded(call.arguments) or "{}"
+
+
+def value_text(value: object, *, exact: bool) -> str:
+    """The text of arguments that came as a value. Raises `InexactNumber` for what the decoder may have rounded, unless
+    numbers are known to be `exact`.
+    """
+    if not exact and may_be_rounded(value):
+        raise InexactNumber
+    return jsontext.dumps_exact(value).decode()
+
+
+def may_be_rounded(value: object) -> bool:
+    """Whether a number here may be an integer beyond 64 bit that the fast decoder turned into a float; also for NaN,
+    which it does not know.
+    """
+    pending: list[object] = [value] if type(value) is dict else [[value]]
+    while pending:
+        container = pending.pop()
+        items = container.values() if type(container) is dict else container if type(container) is list else ()
+        if _EXACT.issuperset(map(type, items)):
+            continue
+        for item in items:
+            kind = type(item)
+            if kind is dict or kind is list:
+                pending.append(item)
+            elif kind is float and not -_BEYOND < item < _BEYOND:
+                return True
+    return False
 
 
 def decoded(arguments: str) -> str:

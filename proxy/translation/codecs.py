@@ -26,10 +26,12 @@ Emit = Callable[[Event], None]
 
 
 class StreamReader(Protocol):
-    """Wire events in, canonical events out through `emit`."""
+    """Wire events in, canonical events out through `emit`. `exact`: what is fed was decoded with long integers."""
+
+    exact: bool
 
     def feed(self, wire: Wire, event_name: str) -> None:
-        """Take one event."""
+        """Take one event. Raises `InexactNumber`, having told nothing: it is then to be fed again, decoded exactly."""
 
     def done(self) -> None:
         """The stream's end mark came (`data: [DONE]`)."""

@@ -5,10 +5,11 @@ client reads. Within one protocol everything passes through (mapping.md P1).
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
-from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
+from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact, loads_leniently
 from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.request import Request
@@ -310,7 +311,7 @@ class Prepared:
     def _read(self, raw: bytes) -> Reply:
         way, read = self._way, BACKENDS[self.backend].read_reply
         try:
-            reply = read(parse_reply(raw), way.spelling, way.dialect, way.losses)
+            reply = read(parse_reply(raw, loads_leniently), way.spelling, way.dialect, way.losses)
         except InexactNumber:
             exact = as_object(loads_exact(raw), ())
             reply = read(exact, way.spelling, way.dialect, way.losses, exact=True)
@@ -351,8 +352,9 @@ class Prepared:
         override = self.context.model_override
         if override is None or "model" not in wire:
             return raw
-        wire["model"] = override
-        return dumps(wire)
+        exact = as_object(loads_exact(raw), ())
+        exact["model"] = override
+        return dumps(exact)
 
 
 def _is_error(wire: Wire) -> bool:
@@ -361,12 +363,12 @@ def _is_error(wire: Wire) -> bool:
     return bool(wire.get("error")) and not any(name in wire for name in ("choices", "output", "content"))
 
 
-def parse_reply(raw: bytes) -> Wire:
+def parse_reply(raw: bytes, decode: Callable[[bytes], object] = loads) -> Wire:
     """The JSON object of a backend's answer. Raises `Rejected`, class BAD_GATEWAY."""
     if not raw.strip():
         raise Rejected(undecodable("answered with an empty body"))
     try:
-        wire = loads(raw)
+        wire = decode(raw)
     except NotJson:
         raise Rejected(undecodable("gave a non-JSON answer")) from None
     if type(wire) is not dict:

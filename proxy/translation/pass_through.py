@@ -9,16 +9,18 @@ import re
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Event, Fail, Ping
 from proxy.canonical.fold import broken_stream
-from proxy.canonical.jsontext import dumps
+from proxy.canonical.jsontext import dumps_exact, loads_exact
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
+from proxy.protocols.fields import as_object
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.streams import DONE, Scrub, parse_event, undecodable
 
+_LONG = re.compile(rb"\d{19}")  # an integer that the fast decoder may round is at least so long
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')  # at the start, where both vendors have it
 _STOPPED = re.compile(rb'"stop_reason"\s*:\s*"')
@@ -188,6 +190,7 @@ class PassThrough:
             return
         found: list[Event] = []
         reader = BACKENDS[self._client].stream_reader(found.append, Spelling(), Dialect(), LossReport())
+        reader.exact = True  # of no matter to an error
         reader.feed(wire, name)
         for read in found:
             if isinstance(read, Fail):
@@ -198,10 +201,12 @@ class PassThrough:
         name, payload = event
         wire = None if payload == DONE else parse_event(payload)
         if isinstance(wire, dict):
+            if _LONG.search(payload):
+                wire = as_object(loads_exact(payload), ())
             for holder in (wire, wire.get("message"), wire.get("response")):
                 if isinstance(holder, dict) and "model" in holder:
                     holder["model"] = self._override
-            payload = dumps(wire)
+            payload = dumps_exact(wire)
         head = f"event: {name}\n".encode() if name else b""
         return head + b"data: " + payload + b"\n\n"
 

@@ -8,15 +8,16 @@ started, and whether it failed.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.events import Cite, Close, Event, Fail, Finish, Open, Ping, Start, UsageUpdate, only_deltas
 from proxy.canonical.fold import Fold, broken_stream, unfold
-from proxy.canonical.jsontext import NotJson, loads, loads_plain
+from proxy.canonical.jsontext import NotJson, loads_exact, loads_leniently, loads_plain
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
+from proxy.protocols.fields import as_object
 from proxy.translation.call_edits import CallEdit, CallEditing, OnlyFirst, SplitParallel
 from proxy.translation.carriers import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
@@ -47,7 +48,7 @@ def undecodable(what: str) -> Error:
 def parse_event(payload: bytes) -> Wire | Error:
     """The JSON object of an event, or what is wrong with it."""
     try:
-        wire = loads(payload)
+        wire = loads_leniently(payload)
     except NotJson:
         return undecodable("sent an event that is not JSON")
     if type(wire) is not dict:
@@ -220,12 +221,22 @@ class _Reading:
             if type(wire) is not dict:
                 self._fail(undecodable(_NO_OBJECT))
                 continue
-            if continuation is not None:
-                continuation.take(wire)
             try:
                 reader.feed(wire, name)
+            except InexactNumber:
+                wire = self._feed_exactly(payload, name)
             except RecursionError:
                 self._fail(undecodable("sent an event that is nested too deeply"))
+            if continuation is not None:
+                continuation.take(wire)
+
+    def _feed_exactly(self, payload: bytes, name: str) -> Wire:
+        """Feed an event with a number in it that the fast decoder rounds (mapping.md 0.3)."""
+        wire = as_object(loads_exact(payload), ())
+        self._reader.exact = True
+        self._reader.feed(wire, name)
+        self._reader.exact = False
+        return wire
 
     def _second_look(self, payload: bytes) -> Wire | None:
         """What the fast decoder refuses: the end mark, half characters, and what is no JSON at all."""

@@ -66,6 +66,9 @@ def test_a_reply_within_one_protocol_shows_the_name_that_was_asked_for_when_told
     assert passing.reply(reply) == b'{"id":"1","model":"here","choices":[]}'
     stream = passing.translation()
     assert stream.feed(b'data: {"model":"there","choices":[]}\n\n') == b'data: {"model":"here","choices":[]}\n\n'
+    long = b'{"model":"there","n":123456789012345678901}'
+    assert passing.reply(long) == long.replace(b"there", b"here")
+    assert stream.feed(b"data: %b\n\n" % long) == b"data: %b\n\n" % long.replace(b"there", b"here")
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from proxy.canonical import jsontext
 from proxy.canonical.events import Close, Delta, Event, Open
 from proxy.canonical.parts import Call, CallKind
 from proxy.canonical.spelling import Spelling
-from proxy.protocols.arguments import GrowingArguments
+from proxy.protocols.arguments import GrowingArguments, value_text
 from proxy.protocols.fields import Wire, is_object
 
 
 @dataclass(slots=True)
-class _Fragment:
-    """One fragment, cleaned of what means nothing: empty strings, nulls, the id "null"."""
+class Fragment:
+    """One entry of `tool_calls`, cleaned of what means nothing: empty strings, nulls, the id "null"."""
 
     index: int | None
     id: str | None
@@ -59,11 +59,8 @@ class CallFragments:
         self._by_index: dict[int, _CallState] = {}
         self._by_id: dict[str, _CallState] = {}
 
-    def take(self, wire: object, response_id: str) -> None:
-        """Take one entry of `tool_calls`."""
-        fragment = _read_fragment(wire)
-        if fragment is None:
-            return
+    def take(self, fragment: Fragment, response_id: str) -> None:
+        """Take one fragment."""
         self._response_id = response_id
         call = self._call_of(fragment)
         if call.k is None:
@@ -108,7 +105,7 @@ class CallFragments:
         """Whether the arguments of a call have begun and are no whole JSON by now. Free text may end anywhere."""
         return any(call.kind == "function" and not _is_whole("".join(call.arguments)) for call in self._calls)
 
-    def _call_of(self, fragment: _Fragment) -> _CallState:
+    def _call_of(self, fragment: Fragment) -> _CallState:
         """The call that a fragment belongs to; a new one if it begins one."""
         call = self._known(fragment)
         if call is not None and not _begins_another(call, fragment):
@@ -123,7 +120,7 @@ class CallFragments:
             self._by_id[fragment.id] = call
         return call
 
-    def _known(self, fragment: _Fragment) -> _CallState | None:
+    def _known(self, fragment: Fragment) -> _CallState | None:
         if fragment.index is not None:
             return self._by_index.get(fragment.index)
         if fragment.id is not None:
@@ -153,7 +150,7 @@ class CallFragments:
             self._emit(Delta(k, text))
 
 
-def _begins_another(call: _CallState, fragment: _Fragment) -> bool:
+def _begins_another(call: _CallState, fragment: Fragment) -> bool:
     """Whether a fragment that points to `call` is the beginning of another one."""
     if fragment.name is None:
         return False
@@ -186,9 +183,8 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def _read_fragment(wire: object) -> _Fragment | None:
-    if not is_object(wire):
-        return None
+def read_fragment(wire: Wire, *, exact: bool) -> Fragment:
+    """One entry of `tool_calls`. Raises `InexactNumber` like `value_text`."""
     custom = wire.get("custom")
     function = wire.get("function")
     called: Wire = custom if is_object(custom) else function if is_object(function) else {}
@@ -196,21 +192,12 @@ def _read_fragment(wire: object) -> _Fragment | None:
     index = wire.get("index")
     call_id = wire.get("id")
     name = called.get("name")
-    arguments, whole = _arguments(called.get("input" if kind == "custom" else "arguments"))
-    return _Fragment(
+    arguments = called.get("input" if kind == "custom" else "arguments")
+    return Fragment(
         index if type(index) is int else None,
         call_id if type(call_id) is str and call_id not in ("", "null") else None,
         name if type(name) is str and name else None,
-        arguments,
-        whole,
+        arguments if type(arguments) is str else "" if arguments is None else value_text(arguments, exact=exact),
+        arguments is not None and type(arguments) is not str,
         kind,
     )
-
-
-def _arguments(value: object) -> tuple[str, bool]:
-    """Arguments as text, and whether they came as a whole object."""
-    if value is None:
-        return "", False
-    if type(value) is str:
-        return value, False
-    return jsontext.dumps(value).decode(), True

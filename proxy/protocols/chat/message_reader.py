@@ -23,6 +23,7 @@ from proxy.canonical.parts import (
     Turn,
 )
 from proxy.canonical.request import Instruction
+from proxy.protocols.arguments import may_be_rounded
 from proxy.protocols.chat.part_reader import read_parts, texts_of
 from proxy.protocols.fields import (
     Wire,
@@ -309,7 +310,7 @@ def _read_call(
     if arguments is None:
         return Call("", name, at=path)
     if is_object(arguments):
-        if not conversation.exact and jsontext.may_be_rounded(jsontext.dumps(arguments)):
+        if not conversation.exact and may_be_rounded(arguments):
             raise InexactNumber
         return Call("", name, input=arguments, at=path)
     invalid((*path, "arguments"), f"expected a string, got {kind(arguments)}.")

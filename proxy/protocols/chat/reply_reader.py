@@ -3,15 +3,14 @@
 It is read as a stream of one chunk and folded, so that a stream and a whole answer can't come to differ.
 """
 
-from proxy.canonical import jsontext
-from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.fold import Fold
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.protocols.chat.stream_reader import StreamReader
-from proxy.protocols.fields import Wire, is_object
+from proxy.protocols.fields import Wire
 
 
 def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossReport, *, exact: bool = False) -> Reply:
@@ -20,10 +19,9 @@ def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossRep
     `exact`: long integers were decoded as they are; otherwise raises `InexactNumber` for one in arguments.
     """
     choices = wire.get("choices")
-    if not exact and type(choices) is list and any(_may_be_rounded(choice) for choice in choices):
-        raise InexactNumber
     fold = Fold()
     reader = StreamReader(fold.emit, spelling, dialect, losses)
+    reader.exact = exact
     reader.feed(wire)
     if fold.error is None and not (type(choices) is list and choices):
         raise Rejected(
@@ -37,15 +35,3 @@ def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossRep
     if fold.error is not None:
         raise Rejected(fold.error)
     return fold.reply()
-
-
-def _may_be_rounded(choice: object) -> bool:
-    """Whether a call's arguments came as an object, with a number in it that the decoder may have rounded."""
-    message = choice.get("message") if is_object(choice) else None
-    calls = message.get("tool_calls") if is_object(message) else None
-    for call in calls if type(calls) is list else ():
-        function = call.get("function") if is_object(call) else None
-        arguments = function.get("arguments") if is_object(function) else None
-        if is_object(arguments) and jsontext.may_be_rounded(jsontext.dumps(arguments)):
-            return True
-    return False

@@ -15,7 +15,7 @@ from proxy.canonical.spelling import Spelling
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
-from proxy.protocols.chat.call_fragments import CallFragments
+from proxy.protocols.chat.call_fragments import CallFragments, Fragment, read_fragment
 from proxy.protocols.chat.part_reader import thinking_text
 from proxy.protocols.chat.prose import Prose
 from proxy.protocols.chat.reply_citations import read_annotation, read_searches
@@ -47,6 +47,7 @@ class StreamReader:
         "_tags",
         "_tier",
         "_usage",
+        "exact",
     )
 
     def __init__(self, emit: Callable[[Event], None], spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
@@ -56,6 +57,7 @@ class StreamReader:
         self._prose = Prose(emit, strips=dialect.strip_leading_ws or dialect.think_tags)
         self._calls = CallFragments(emit, self._prose.begin_other, spelling, split_names=dialect.split_names)
         self._tags = ThinkTags() if dialect.think_tags else None
+        self.exact = False  # whether long integers were decoded as they are
         self._id = ""
         self._started = False
         self._over = False
@@ -68,7 +70,9 @@ class StreamReader:
     # --- the interface ---
 
     def feed(self, wire: object, event_name: str = "") -> None:
-        """Take one chunk. Nothing that a backend sends raises; what is no chunk is a failure."""
+        """Take one chunk. What is no chunk is a failure. Raises nothing but `InexactNumber`: the same chunk is then to
+        be fed again, decoded exactly.
+        """
         if self._over:
             return
         if type(wire) is not dict or wire.get("error") or wire.get("object") == "error" or event_name == "error":
@@ -160,6 +164,8 @@ class StreamReader:
 
     def _delta(self, delta: Wire, logprobs: list[object] | None) -> None:
         """A delta with anything in it; the order is that of a message, whatever that of the keys is."""
+        # Read before anything is told: numbers in them may be in want of a better decoder.
+        fragments = self._fragments(delta)
         self._reasoning(delta)
         content = delta.get("content")
         if content:
@@ -170,16 +176,20 @@ class StreamReader:
         annotations = delta.get("annotations")
         if type(annotations) is list:
             self._prose.cite([found for entry in annotations if (found := read_annotation(entry)) is not None])
-        calls = delta.get("tool_calls")
-        for entry in calls if type(calls) is list else [calls]:
-            self._calls.take(entry, self._id)
-        legacy = delta.get("function_call")
-        if is_object(legacy):
-            self._calls.take({"index": 0, "function": legacy}, self._id)
+        for fragment in fragments:
+            self._calls.take(fragment, self._id)
         if delta.get("images"):
             self._losses.drop(Rule.IMAGE_GENERATION, (*_MESSAGE, "images"))
         if delta.get("audio"):
             self._losses.drop(Rule.AUDIO, (*_MESSAGE, "audio"))
+
+    def _fragments(self, delta: Wire) -> list[Fragment]:
+        """What there is of calls. Raises `InexactNumber`."""
+        calls, legacy = delta.get("tool_calls"), delta.get("function_call")
+        entries = calls if type(calls) is list else [calls] if calls else []
+        if is_object(legacy):
+            entries = [*entries, {"index": 0, "function": legacy}]
+        return [read_fragment(entry, exact=self.exact) for entry in entries if is_object(entry)]
 
     def _reasoning(self, delta: Wire) -> None:
         details = delta.get("reasoning_details")

@@ -4,15 +4,13 @@ Text that is an object is spliced in as it is, so that long numbers and the orde
 4.9). Text that is none is wrapped, never repaired and never dropped.
 """
 
-from proxy.canonical.jsontext import Fragment, NotJson, dumps, loads, loads_exact, well_formed
+from proxy.canonical.jsontext import Fragment, NotJson, dumps_exact, loads, loads_exact, well_formed
 
 WRAPPER = "INVALID_JSON"
 # Messages has no free-text calls: the text is the one string of an object (mapping.md 13.10).
 FREE_TEXT = "input"
 FREE_TEXT_BEGIN = f'{{"{FREE_TEXT}":"'
 FREE_TEXT_END = '"}'
-_BEYOND = 2.0**63
-_EXACT = frozenset({str, int, bool, type(None)})
 
 
 def arguments_object(text: str) -> tuple[object, bool]:
@@ -62,21 +60,4 @@ def arguments_text(value: object) -> str:
     """The JSON text of an `input`; text stays text, and nothing stands for no arguments."""
     if type(value) is str:
         return value
-    return "{}" if value is None else dumps(value).decode()
-
-
-def may_be_rounded(value: object) -> bool:
-    """Whether a number here may be an integer beyond 64 bit that the fast decoder turned into a float."""
-    pending: list[object] = [value] if type(value) is dict else [[value]]
-    while pending:
-        container = pending.pop()
-        items = container.values() if type(container) is dict else container if type(container) is list else ()
-        if _EXACT.issuperset(map(type, items)):
-            continue
-        for item in items:
-            kind = type(item)
-            if kind is dict or kind is list:
-                pending.append(item)
-            elif kind is float and not -_BEYOND < item < _BEYOND:
-                return True
-    return False
+    return "{}" if value is None else dumps_exact(value).decode()

@@ -24,6 +24,7 @@ from proxy.canonical.parts import (
     Source,
     Text,
 )
+from proxy.protocols.arguments import may_be_rounded
 from proxy.protocols.fields import (
     Wire,
     array,
@@ -37,7 +38,7 @@ from proxy.protocols.fields import (
     report_unknown,
     text,
 )
-from proxy.protocols.messages.arguments import may_be_rounded, unwrapped
+from proxy.protocols.messages.arguments import unwrapped
 from proxy.protocols.messages.citations import read_citations
 from proxy.protocols.messages.tables import PDF, SERVER_RESULTS, SERVER_TOOLS
 

@@ -12,8 +12,9 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, ReplyPart
 from proxy.canonical.reply import Reply
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
+from proxy.protocols.arguments import may_be_rounded
 from proxy.protocols.fields import Wire, is_object
-from proxy.protocols.messages.arguments import arguments_text, may_be_rounded
+from proxy.protocols.messages.arguments import arguments_text
 from proxy.protocols.messages.citations import read_citations
 from proxy.protocols.messages.errors import read_error
 from proxy.protocols.messages.stops import read_stop

@@ -6,6 +6,7 @@ can only be understood whole (server tools, compaction) is opened when its block
 
 from collections.abc import Callable
 
+from proxy.canonical.errors import InexactNumber
 from proxy.canonical.events import (
     Cite,
     Close,
@@ -20,12 +21,12 @@ from proxy.canonical.events import (
     UsageUpdate,
 )
 from proxy.canonical.fold import broken_stream
-from proxy.canonical.jsontext import NotJson, loads
+from proxy.canonical.jsontext import NotJson, loads_exact
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
-from proxy.protocols.arguments import GrowingArguments
+from proxy.protocols.arguments import GrowingArguments, may_be_rounded
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.messages.citations import read_citation
 from proxy.protocols.messages.errors import read_error
@@ -67,6 +68,7 @@ class StreamReader:
         "_stop",
         "_told",
         "_usage",
+        "exact",
     )
 
     def __init__(self, emit: Emit, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:  # noqa: ARG002
@@ -81,9 +83,13 @@ class StreamReader:
         self._stop: Wire | None = None
         self._started = False
         self._over = False
+        self.exact = False  # whether long integers were decoded as they are
 
     def feed(self, wire: object, event_name: str) -> None:
-        """One event's data; `event_name` counts only where the data has no type."""
+        """One event's data; `event_name` counts only where the data has no type.
+
+        Raises `InexactNumber`: the same event is then to be fed again, decoded exactly.
+        """
         if self._over:
             return
         if type(wire) is not dict:
@@ -190,7 +196,7 @@ def _whole(block: _Block) -> ReplyPart:
     if block.pieces:
         text = "".join(block.pieces)
         try:
-            native = {**native, "input": loads(text)}
+            native = {**native, "input": loads_exact(text)}
         except NotJson:
             native = {**native, "input": {}}
     if isinstance(part, HostedCall):
@@ -231,6 +237,8 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
     if not is_object(native):
         reader._fail_with("starts a content block without saying what it is")
         return
+    if not reader.exact and may_be_rounded(native.get("input")):
+        raise InexactNumber
     if not reader._started:
         reader._start({})
     index = wire.get("index")

@@ -7,13 +7,13 @@ deltas, done events and the response at the end, is emitted once; what was only 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from proxy.canonical.errors import Error, ErrorClass, Reason
+from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason
 from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Open, Start
-from proxy.canonical.jsontext import dumps
+from proxy.canonical.jsontext import dumps_exact
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.spelling import Spelling, ToolName
-from proxy.protocols.arguments import GrowingArguments
+from proxy.protocols.arguments import GrowingArguments, may_be_rounded
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.citations import read_citation
 from proxy.protocols.responses.logprobs import read_logprobs
@@ -66,6 +66,15 @@ def item_of(wire: Wire) -> Item:
         item_id if type(item_id) is str else None,
         phase if type(phase) is str else None,
     )
+
+
+def need_exact(wire: Wire) -> None:
+    """Raise `InexactNumber` where the decoder may have rounded a number in what an item asks of the client."""
+    item_type = wire.get("type")
+    if type(item_type) is str and (item_type in ARGUMENTS or item_type in TYPED_CALLS):
+        places = ("arguments", "input", "action", "actions", "operation")
+        if any(may_be_rounded(wire.get(place)) for place in places):
+            raise InexactNumber
 
 
 class ItemReader:
@@ -315,7 +324,7 @@ class ItemReader:
 
     def _finish_call(self, item: Item, whole: Wire) -> None:
         arguments = whole.get(ARGUMENTS[item.type])
-        text = dumps(arguments).decode() if is_object(arguments) else arguments
+        text = dumps_exact(arguments).decode() if is_object(arguments) else arguments
         if item.part is None:
             self._open_call(item, whole)
         if item.part is None:
@@ -345,7 +354,7 @@ class ItemReader:
         item.part = self._open(self._call(whole.get("call_id"), ToolName(tool, None, "typed", tool)))
         if whole.get("pending_safety_checks"):  # no other vendor makes such checks
             self.losses.drop(Rule.TYPED_TOOL, ("output", item.part.k, "pending_safety_checks"))
-        self.grow(item.part, dumps(arguments).decode())
+        self.grow(item.part, dumps_exact(arguments).decode())
         self._close(item.part)
 
     # --- whole items ---

@@ -11,8 +11,11 @@ from proxy.protocols.responses.errors import read_error
 from proxy.protocols.responses.stream_reader import StreamReader
 
 
-def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossReport) -> Reply:
-    """The reply. Raises `Rejected` for an error inside a 200, and for what is no finished response."""
+def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossReport, *, exact: bool = False) -> Reply:
+    """The reply. Raises `Rejected` for an error inside a 200, and for what is no finished response.
+
+    `exact`: long integers were decoded as they are; otherwise raises `InexactNumber` for one in arguments.
+    """
     if wire.get("error") is not None:
         raise Rejected(read_error(None, wire, ""))
     if type(wire.get("output")) is not list:
@@ -20,7 +23,9 @@ def read_reply(wire: Wire, spelling: Spelling, dialect: Dialect, losses: LossRep
     if wire.get("status") in ("queued", "in_progress"):
         raise Rejected(_unreadable("The backend answered before the response was complete."))
     fold = Fold()
-    StreamReader(fold.emit, spelling, dialect, losses).feed({"type": "response.completed", "response": wire}, "")
+    reader = StreamReader(fold.emit, spelling, dialect, losses)
+    reader.exact = exact
+    reader.feed({"type": "response.completed", "response": wire}, "")
     if fold.error is not None:
         raise Rejected(fold.error)
     return fold.reply()

@@ -14,7 +14,7 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.errors import read_failure
-from proxy.protocols.responses.item_reader import Item, ItemReader, item_of
+from proxy.protocols.responses.item_reader import Item, ItemReader, item_of, need_exact
 from proxy.protocols.responses.logprobs import read_logprobs
 from proxy.protocols.responses.tables import PROGRESS_EVENTS, REPEATED_EVENTS, STOP_OF_REASON
 from proxy.protocols.responses.usage import read_usage
@@ -23,9 +23,11 @@ TERMINAL = frozenset({"completed", "incomplete", "failed", "cancelled"})
 
 
 class StreamReader:
-    """Wire events in, canonical events out. `feed` never raises, whatever the backend sent."""
+    """Wire events in, canonical events out. Whatever the backend sent, `feed` raises nothing but `InexactNumber`: then
+    the same event is to be fed again, decoded exactly.
+    """
 
-    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "_told", "items")
+    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "_told", "exact", "items")
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class StreamReader:
         self._by_index: dict[int, Item] = {}
         self._over = False
         self._told: set[Rule] = set()
+        self.exact = False  # whether long integers were decoded as they are
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
@@ -111,6 +114,8 @@ class StreamReader:
 
     def complete(self, whole: Wire, index: object) -> None:
         """An item is done, announced or not."""
+        if not self.exact:
+            need_exact(whole)
         item = self._known(whole, index)
         if item is None:
             item = self._add(item_of(whole), whole.get("id"), index)
@@ -178,8 +183,13 @@ class StreamReader:
         if status in ("failed", "cancelled"):
             self.fail(response.get("error"), f"The backend's response was {status}.")
             return
+        output = response.get("output")
+        if not self.exact and type(output) is list:
+            for whole in output:
+                if is_object(whole):
+                    need_exact(whole)
         self.items.start(response)
-        self._reconcile(response.get("output"))
+        self._reconcile(output)
         if not self.items.failed:
             self._finish(status, response)
 

@@ -245,6 +245,7 @@ def _check_order(events: list[Event]) -> None:
 def _stream(chunks: list[Any], dialect: Dialect, *, done: bool) -> list[Event]:
     events: list[Event] = []
     reader = StreamReader(events.append, Spelling(), dialect, LossReport())
+    reader.exact = True
     for chunk in chunks:
         reader.feed(chunk)
     if done:

@@ -239,6 +239,7 @@ def test_a_reply(wire: Any) -> None:
 def test_a_stream(wires: Any) -> None:
     events: list[Event] = []
     reader = StreamReader(events.append, Spelling(), Dialect(), LossReport())
+    reader.exact = True
     for wire in wires if isinstance(wires, list) else [wires]:
         reader.feed(wire, "")
     reader.end()

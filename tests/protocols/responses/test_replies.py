@@ -69,7 +69,7 @@ RESPONSE: Wire = {
 
 
 def read(wire: Wire) -> Reply:
-    return read_reply(wire, Spelling(), Dialect(), LossReport())
+    return read_reply(wire, Spelling(), Dialect(), LossReport(), exact=True)
 
 
 def rejection(wire: Wire) -> Error:

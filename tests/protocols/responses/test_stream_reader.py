@@ -73,6 +73,7 @@ def read(
     events: list[Event] = []
     losses = LossReport()
     reader = StreamReader(events.append, spelling or Spelling(), dialect or Dialect(), losses)
+    reader.exact = True
     for wire in wires:
         reader.feed(wire, "")
     reader.end()
