@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.canonical.errors import Error, ErrorClass
@@ -28,6 +28,7 @@ def ends_an_event(out: bytes) -> bool:
 
 @pytest.mark.parametrize("ends", LINE_ENDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(deadline=None)
 @given(cuts=st.lists(st.integers(1, 4000), max_size=12))
 def test_all_of_it_passes_in_whole_events_wherever_it_is_cut(
     protocol: BackendProtocol, ends: str, cuts: list[int]
