@@ -200,9 +200,7 @@ ABOUT: dict[Rule, About] = {
     Rule.OUTPUT_CONFIG: _approx("2.2", "Settings of one turn hold for the whole request."),
     Rule.OUTPUT_CONFIG_FORMAT: _drop("9.2", "The answer does not keep the schema, which the backend does not enforce."),
     Rule.OUTPUT_SCHEMA: _drop("5.1", "What a tool's output looks like can't be said in the backend's protocol."),
-    Rule.PARAMETERS: _approx(
-        "5.1 17.2", "Keywords that the backend refuses are left out of a tool's schema, or said in words."
-    ),
+    Rule.PARAMETERS: _approx("5.1 17.2", "What the backend refuses is left out of a tool's schema, or said in words."),
     Rule.PREDICTION: _drop("7.4", "The backend can't be given a prediction of its answer."),
     Rule.PRESENCE_PENALTY: _drop("7.4", "The backend's protocol has no presence penalty."),
     Rule.PREVIOUS_RESPONSE_ID: _refuse(

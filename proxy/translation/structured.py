@@ -21,6 +21,7 @@ from proxy.translation.reduction import (
     complexity,
     reduced,
 )
+from proxy.translation.root_objects import as_object
 from proxy.translation.validation import Expected
 
 JSON_INSTRUCTION = "Respond with a single JSON object and nothing else."
@@ -119,8 +120,7 @@ def _may_force(request: Request, target: Target) -> bool:
 
 def _is_object(schema: Schema) -> bool:
     """Whether arguments can have this form: they are always an object."""
-    root = schemas.inlined(schema)
-    return root.get("type", "object") == "object" and "enum" not in root and "const" not in root
+    return as_object(schema).free
 
 
 def _ask_by_tool(request: Request, given: OutputFormat, emulation: Emulation, losses: LossReport) -> None:

@@ -26,6 +26,9 @@ def test_for_openai(given: Schema | None, written: Schema | None) -> None:
     [
         (None, {"type": "object", "properties": {}}, []),
         ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}, []),
+        ({"type": ["object", "null"]}, {"type": "object"}, []),
+        ({"type": "array", "items": {}}, {"type": "object", "items": {}}, ["parameters"]),
+        ({"$ref": "https://example.org/schema"}, {"type": "object"}, ["parameters"]),
         (
             {"$ref": "#/$defs/in", "$defs": {"in": {"type": "object", "properties": {"a": {}}}}},
             {
