@@ -131,7 +131,7 @@ def prepare(
     fit(request, target, losses)
     fit_schemas(request, target, losses)
     fit_cache(request, target, losses)
-    names = tool_names.respell(request)
+    names = tool_names.respell(request, target)
     return Spelling(
         names,
         backend_ids.restored,

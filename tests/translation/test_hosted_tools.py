@@ -445,3 +445,58 @@ def test_broken_declarations(client: Protocol, body: Json) -> None:
         translated(client, body, to(backend))
     assert caught.value.error.kind is ErrorClass.INVALID
     assert caught.value.error.param
+
+
+@pytest.mark.parametrize(
+    ("hosted", "name"),
+    [
+        ({"type": "web_search"}, "web_search"),
+        ({"type": "code_interpreter", "container": {"type": "auto"}}, "code_execution"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["function", "custom"])
+def test_a_tool_of_the_client_that_is_called_like_one_of_the_vendor_stays_apart(
+    hosted: Json, name: str, kind: str
+) -> None:
+    own = {"type": "custom", "name": name} if kind == "custom" else {**FUNCTIONS["responses"], "name": name}
+    call = {"type": f"{kind}_call" if kind == "function" else "custom_tool_call", "call_id": "c1", "name": name}
+    call |= {"arguments": "{}"} if kind == "function" else {"input": "x"}
+    history = [{"role": "user", "content": "hi"}, call, {**call, "type": f"{call['type']}_output", "output": "ok"}]
+    for choice, chosen in (({"type": kind, "name": name}, "own"), ({"type": hosted["type"]}, "hosted")):
+        body = {"tools": [own, hosted], "input": history, "tool_choice": choice}
+        wire, prepared, _ = translated("responses", body, to("messages"))
+        spelled, other = (tool["name"] for tool in wire["tools"])
+        assert (spelled.startswith(f"{name}_"), other) == (True, name)
+        assert wire["messages"][1]["content"][0]["name"] == spelled
+        assert wire["tool_choice"]["name"] == (spelled if chosen == "own" else name)
+        item = calling(prepared, [spelled])[0]
+        assert (item["type"], item["name"]) == (call["type"], name)
+
+
+def calling(prepared: pair.Prepared, names: list[str]) -> list[Json]:
+    """What a client of Responses gets when Claude calls these tools."""
+    content = [{"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {"input": "x"}} for name in names]
+    reply: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content}
+    reply |= {"stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    output: list[Json] = json.loads(prepared.reply(json.dumps(reply).encode()))["output"]
+    return output
+
+
+def test_tools_of_groups_whose_joined_names_look_alike_stay_apart() -> None:
+    def group(name: str, *members: str) -> Json:
+        tools = [{**FUNCTIONS["responses"], "name": member} for member in members]
+        return {"type": "namespace", "name": name, "description": "", "tools": tools}
+
+    own = {**FUNCTIONS["responses"], "name": "a__b__c"}
+    body: Json = {"tools": [group("a", "b__c"), group("a__b", "c"), own]}
+    body["tool_choice"] = {"type": "function", "name": "c", "namespace": "a__b"}
+    for backend in ("messages", "chat"):
+        wire, prepared, _ = translated("responses", body, to(backend))
+        names = [tool["name"] if backend == "messages" else tool["function"]["name"] for tool in wire["tools"]]
+        assert names[0] == "a__b__c"
+        assert len(set(names)) == 3
+        choice = wire["tool_choice"]
+        assert (choice["name"] if backend == "messages" else choice["function"]["name"]) == names[1]
+        if backend == "messages":
+            called = [(item["name"], item.get("namespace")) for item in calling(prepared, names)]
+            assert called == [("b__c", "a"), ("c", "a__b"), ("a__b__c", None)]

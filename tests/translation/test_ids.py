@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.canonical.target import Dialect, Target
+from proxy.canonical.tools import FunctionTool
 from proxy.translation import ids, tool_names
 
 IDS = st.text(min_size=1, max_size=90)
@@ -81,3 +82,22 @@ def test_only_names_that_must_change_change() -> None:
     assert tool_names.spell("get_weather-2") == "get_weather-2"
     assert re.fullmatch(r"mcp_server_tool_[0-9a-f]{10}", tool_names.spell("mcp.server/tool"))
     assert len(tool_names.spell("a" * 65)) == 64
+
+
+A_TOOL = st.tuples(st.text("ab_.", min_size=1, max_size=6), st.none() | st.text("ab_.", min_size=1, max_size=4))
+
+
+@given(st.lists(A_TOOL, min_size=1, max_size=6, unique=True))
+def test_tools_whose_joined_names_look_alike_stay_apart(tools: list[tuple[str, str | None]]) -> None:
+    table = tool_names.ToolNames(["a", "b"])
+    spelled = {table.declare(FunctionTool(name, None, namespace=space)): (name, space) for name, space in tools}
+    assert len(spelled) == len(tools)
+    assert not {"a", "b"} & spelled.keys()
+    back = {one: table.original[one][:2] if one in table.original else (one, None) for one in spelled}
+    assert back == spelled
+    assert {table.mention(name, space) for name, space in tools} == set(spelled)
+
+
+def test_a_history_may_know_a_tool_of_a_group_by_its_joined_name() -> None:
+    table = tool_names.ToolNames()
+    assert table.declare(FunctionTool("b", None, namespace="a")) == table.mention("a__b", None) == "a__b"
