@@ -4,9 +4,8 @@
 client reads. Within one protocol everything passes through (mapping.md P1).
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact, loads_leniently
@@ -24,16 +23,16 @@ from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientP
 from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.emulation import Emulation, staged
-from proxy.translation.envelope import NO_SCOPE, PREFIXES, Scope
+from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.pass_through import PassThrough
+from proxy.translation.passed_body import renamed, without_envelopes
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
-from proxy.translation.returning import strip_envelopes
 from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
 from proxy.translation.unbinding import unbound
 
-_ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
+_TOO_DEEP = "The request body is nested too deeply."
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 
 
@@ -91,7 +90,11 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     override = seen.model if options.response_model == "alias" else None
     if seen.client == target.protocol:
         context = ReplyContext(options.request_id, seen.model, model_override=override)
-        body = _renamed(_without_envelopes(seen, target, losses), target.model)
+        try:
+            body = without_envelopes(seen.raw, losses, as_text=target.foreign_reasoning == "text")
+            body = renamed(body, seen.model, target.model)
+        except (NotJson, RecursionError):
+            raise Rejected(_malformed(_TOO_DEEP)) from None
         return Prepared(seen.client, target, body, seen.stream, seen.stream, context, losses)
     try:
         request = preparing.read(seen.client, seen.wire, seen.raw, losses)
@@ -111,7 +114,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         rejected.losses = losses.losses
         raise
     except RecursionError:
-        raise Rejected(_malformed("The request body is nested too deeply.")) from None
+        raise Rejected(_malformed(_TOO_DEEP)) from None
     written.context.model_override = override
     return Prepared(
         seen.client,
@@ -132,27 +135,6 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
 def read_request(seen: Peek) -> Request:
     """The canonical request alone, for counting. Raises `Rejected`."""
     return preparing.read(seen.client, seen.wire, seen.raw, LossReport())
-
-
-def _without_envelopes(seen: Peek, target: Target, losses: LossReport) -> Peek:
-    """A client that has talked to another backend brings envelopes along; no backend knows them."""
-    if not any(prefix in seen.raw for prefix in _ENVELOPES):
-        return seen
-    wire = as_object(loads_exact(seen.raw), ())
-    strip_envelopes(wire, (), losses, as_text=target.foreign_reasoning == "text")
-    return replace(seen, raw=dumps(wire), wire=wire)
-
-
-def _renamed(seen: Peek, model: str) -> bytes:
-    """The client's own bytes, with the model's name replaced where it stands."""
-    if model == seen.model:
-        return seen.raw
-    named = re.compile(rb'("model"\s*:\s*)' + re.escape(dumps(seen.model)))
-    if len(named.findall(seen.raw)) == 1:
-        return named.sub(lambda match: match[1] + dumps(model), seen.raw)
-    wire = as_object(loads_exact(seen.raw), ())
-    wire["model"] = model
-    return dumps(wire)
 
 
 class Prepared:

@@ -54,10 +54,25 @@ def test_a_body_that_cannot_be_routed_is_named(raw: bytes, message: str) -> None
             b'{"messages":[{"model":"here"}],"model":"there","n":12345678901234567890123}',
         ),
         (b'{"model":"there", "y":[]}', b'{"model":"there", "y":[]}'),
+        # Some encoders escape more than they must, and another object may have the same name.
+        (b'{"model":"h\\u0065re", "tools":[{"model":"here"}]}', b'{"model":"there", "tools":[{"model":"here"}]}'),
+        (b'{"tools":[{"model":"here"}], "mod\\u0065l":"here"}', b'{"tools":[{"model":"here"}], "mod\\u0065l":"there"}'),
+        # Servers differ in which of two they read.
+        (b'{"model":"here", "model" : "here", "x":1.0}', b'{"model":"there", "model" : "there", "x":1.0}'),
+        # Words about an envelope are none.
+        (b'{ "model":"here","x":["drg0.a.b"]}', b'{ "model":"there","x":["drg0.a.b"]}'),
     ],
 )
 def test_within_one_protocol_only_the_models_name_changes(raw: bytes, sent: bytes) -> None:
     assert prepared("chat", "chat", raw).body == sent
+
+
+@pytest.mark.parametrize("token", [b"drg0.a.b.c", b"\\u0064rg0.a.b.c", b"drg\\u0031.a.b"])
+def test_an_envelope_passes_to_no_backend_however_it_is_spelled(token: bytes) -> None:
+    raw = b'{"model":"here","input":[{"type":"reasoning","encrypted_content":"' + token + b'"},"hi"]}'
+    passing = prepared("responses", "responses", raw)
+    assert json.loads(passing.body) == {"model": "there", "input": ["hi"]}
+    assert [loss.path for loss in passing.losses] == ["input[0]"]
 
 
 def test_a_reply_within_one_protocol_shows_the_name_that_was_asked_for_when_told_to() -> None:
@@ -95,6 +110,13 @@ def test_a_body_nested_too_deeply_is_refused() -> None:
     )
     with pytest.raises(Rejected, match="nested too deeply"):
         prepared("chat", "messages", body)
+
+
+@pytest.mark.parametrize("more", [b'"x":{"model":"here"}', b'"x":[{"data":"drg0.a.b.c"}]'])
+def test_a_body_that_passes_through_may_be_nested_too_deeply_to_be_changed(more: bytes) -> None:
+    raw = b'{"y":' + b"[" * 1020 + b"]" * 1020 + b',"model":"here",' + more + b"}"
+    with pytest.raises(Rejected, match="nested too deeply"):
+        prepared("chat", "chat", raw)
 
 
 def test_warming_a_cache_is_answered_where_the_backend_has_no_such_thing() -> None:

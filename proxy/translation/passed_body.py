@@ -1,0 +1,87 @@
+"""The body of a request whose backend speaks the client's own protocol: the client's bytes (mapping.md P1).
+
+Decoding and encoding would change numbers, escapes, spaces and keys that stand twice, so a change is made in the text,
+where it has to be made.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from proxy.canonical.jsontext import dumps, loads, loads_exact
+from proxy.canonical.loss import LossReport
+from proxy.protocols.fields import as_object, is_object
+from proxy.translation.envelope import PREFIXES
+from proxy.translation.returning import strip_envelopes
+
+_ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
+_HIDDEN_ENVELOPE = re.compile(rb"\\u00(?:64|72|67|3[01]|2[eE])")  # a letter of a prefix that is spelled as an escape
+_NEEDLESS_ESCAPE = re.compile(rb"\\(?:/|u00[2-7])")  # of a character that could stand for itself
+_SPACE = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder()
+
+
+def without_envelopes(raw: bytes, losses: LossReport, *, as_text: bool = False) -> bytes:
+    """A client that has talked to another backend brings envelopes along; no backend knows them.
+
+    `as_text`: see `strip_envelopes`.
+    """
+    if not any(prefix in raw for prefix in _ENVELOPES) and not _may_hide_one(raw):
+        return raw
+    wire = as_object(loads_exact(raw), ())
+    known = len(losses.losses)
+    strip_envelopes(wire, (), losses, as_text=as_text)
+    return raw if len(losses.losses) == known else dumps(wire)
+
+
+def _may_hide_one(raw: bytes) -> bool:
+    return b"\\u00" in raw and _HIDDEN_ENVELOPE.search(raw) is not None  # nearly all bodies are done with at once
+
+
+def renamed(raw: bytes, old: str, new: str) -> bytes:
+    """The body with the model's name replaced where it stands."""
+    if old == new:
+        return raw
+    named = re.compile(rb'("model"\s*:\s*)' + re.escape(dumps(old)))
+    if len(named.findall(raw)) == 1:
+        changed = named.sub(lambda match: match[1] + dumps(new), raw)
+        # The name that was found is another object's, if the request spells its own one differently.
+        if _NEEDLESS_ESCAPE.search(raw) is None or _model_of(changed) == new:
+            return changed
+    return _replaced(raw, dumps(new).decode())
+
+
+def _model_of(raw: bytes) -> object:
+    wire = loads(raw)
+    return wire.get("model") if is_object(wire) else None
+
+
+def _replaced(raw: bytes, name: str) -> bytes:
+    """Every `model` of the outermost object replaced, since servers differ in which of two they read."""
+    text = raw.decode(json.detect_encoding(raw), "surrogatepass")
+    pieces: list[str] = []
+    done = 0
+    for key, start, end in _members(text):
+        if key == "model":
+            pieces += (text[done:start], name)
+            done = end
+    pieces.append(text[done:])
+    return "".join(pieces).encode("utf-8", "surrogatepass")
+
+
+def _members(text: str) -> Iterator[tuple[object, int, int]]:
+    """The key of each member of the outermost object, and where its value begins and ends."""
+    at = _behind_space(text, 0) + 1
+    while text[_behind_space(text, at)] != "}":
+        key, at = _DECODER.raw_decode(text, _behind_space(text, at))
+        start = _behind_space(text, _behind_space(text, at) + 1)
+        _, end = _DECODER.raw_decode(text, start)
+        yield key, start, end
+        at = _behind_space(text, end)
+        if text[at] == ",":
+            at += 1
+
+
+def _behind_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match is not None else at
