@@ -239,7 +239,7 @@ ABOUT: dict[Rule, About] = {
         ("approx", "drop"), "9.1 9.2", "The answer's schema is narrowed to what the backend enforces, or was not kept."
     ),
     Rule.THINKING: _several(
-        ("approx", "drop"), "8.3 8.4 8.7", "The client's setting of thinking has no equal at the backend."
+        ("approx", "drop"), "8.1 8.3 8.4 8.7", "The client's setting of thinking has no equal at the backend."
     ),
     Rule.THREAD: _refuse("11.2", "The backend keeps no threads: send the whole conversation."),
     Rule.TOOL_CHANGE: _approx("2.2", "Tools that come or go during a conversation are those of the whole request."),

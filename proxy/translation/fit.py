@@ -198,7 +198,7 @@ def _fit_thinking(request: Request, target: Target, losses: LossReport) -> None:
     """What the client said about reasoning, in Claude's terms (mapping.md 8.2, 8.3)."""
     policy, profile = request.reasoning, target.profile
     # Some models put their words between calls into thinking, which is hidden by default.
-    show = policy.show is True or (profile.narrates_in_thinking and bool(request.tools))
+    show = True if profile.narrates_in_thinking and request.tools else policy.show
     if not policy.stated:
         policy.show = show
         # What is said of thinking can be said only beside its mode; this one is what such models do anyway.

@@ -38,14 +38,14 @@ def chat(**fields: object) -> Request:
 @pytest.mark.parametrize(
     ("model", "effort", "policy"),
     [
-        ("claude-opus-5", "high", ReasoningPolicy("adaptive", "high", show=False)),
+        ("claude-opus-5", "high", ReasoningPolicy("adaptive", "high")),
         ("claude-opus-5", "none", ReasoningPolicy("off")),
-        ("claude-opus-5", "minimal", ReasoningPolicy("adaptive", "low", show=False)),
-        ("claude-sonnet-4-6", "xhigh", ReasoningPolicy("adaptive", "high", show=False)),
+        ("claude-opus-5", "minimal", ReasoningPolicy("adaptive", "low")),
+        ("claude-sonnet-4-6", "xhigh", ReasoningPolicy("adaptive", "high")),
         ("claude-sonnet-5-5", "none", ReasoningPolicy("between_tools")),
         ("claude-fable-5", "none", ReasoningPolicy("adaptive", "low")),
-        ("claude-sonnet-4-5", "medium", ReasoningPolicy("budget", None, 8192, show=False)),
-        ("claude-sonnet-4-5", "max", ReasoningPolicy("budget", None, 48000, show=False)),
+        ("claude-sonnet-4-5", "medium", ReasoningPolicy("budget", None, 8192)),
+        ("claude-sonnet-4-5", "max", ReasoningPolicy("budget", None, 48000)),
         ("claude-3-5-sonnet", "high", ReasoningPolicy()),
     ],
 )
@@ -124,6 +124,13 @@ def test_a_budget_needs_the_thinking_of_the_open_loop() -> None:
     ]
     request, losses = fitted(request, target("messages", "claude-sonnet-4-5"))
     assert (request.reasoning.mode, losses) == (None, ["thinking-missing;approx"])
+
+
+def test_who_wants_no_thinking_shown_gets_none() -> None:
+    request, losses = fitted(
+        chat(reasoning=ReasoningPolicy("adaptive", show=False)), target("messages", "claude-opus-5")
+    )
+    assert (request.reasoning.show, losses) == (False, [])
 
 
 @pytest.mark.parametrize(

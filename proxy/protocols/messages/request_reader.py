@@ -243,6 +243,8 @@ def _reasoning(body: Wire, losses: LossReport) -> ReasoningPolicy:
     if thinking.get("block_binding") is not None:
         losses.drop(Rule.THINKING, (*path, "block_binding"))
     display = one_of(thinking, "display", _DISPLAYS, path)
+    if display == "updates":  # notes between the calls alone, which no other vendor tells from its reasoning
+        losses.approx(Rule.THINKING, (*path, "display"))
     policy.show = None if display is None else display != "omitted"
     match one_of(thinking, "type", _THINKING_TYPES, path):
         case "enabled":

@@ -95,8 +95,8 @@ def _thinking(request: Request, target: Target) -> Wire | None:
             thinking = {"type": "enabled", "budget_tokens": policy.budget}
         case _:
             assert_never(policy.mode)
-    if policy.show:
-        thinking["display"] = "summarized"  # else the model's default, which is the faster one (mapping.md 8.2)
+    if policy.show is not None:  # else the model's default (mapping.md 8.2)
+        thinking["display"] = "summarized" if policy.show else "omitted"
     if target.profile.bound and target.dialect.binding_controls:
         # A client may change its history; better a turn without its thinking than no answer (mapping.md 8.7).
         thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}

@@ -508,6 +508,12 @@ def test_reasoning(fields: Wire, policy: ReasoningPolicy) -> None:
     assert losses == []
 
 
+def test_notes_in_place_of_thinking_are_thinking_elsewhere() -> None:
+    request, losses = read(thinking={"type": "adaptive", "display": "updates"})
+    assert request.reasoning == ReasoningPolicy("adaptive", show=True, at=("thinking",))
+    assert losses == [Loss(Rule.THINKING, "approx", "thinking.display")]
+
+
 def test_budget_above_the_limit_is_accepted_and_recorded() -> None:
     request, losses = read(thinking={"type": "enabled", "budget_tokens": 2000})
     assert request.reasoning == ReasoningPolicy("budget", budget=2000, at=("thinking",))

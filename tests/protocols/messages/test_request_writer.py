@@ -144,7 +144,8 @@ def test_all_settings() -> None:
         (ReasoningPolicy(), None),
         (ReasoningPolicy("off", show=False), {"type": "disabled"}),
         (ReasoningPolicy("between_tools", show=True), {"type": "between_tools"}),
-        (ReasoningPolicy("adaptive", show=False), {"type": "adaptive"}),
+        (ReasoningPolicy("adaptive"), {"type": "adaptive"}),
+        (ReasoningPolicy("adaptive", show=False), {"type": "adaptive", "display": "omitted"}),
         (ReasoningPolicy("budget", budget=2048), {"type": "enabled", "budget_tokens": 2048}),
     ],
 )
@@ -565,6 +566,17 @@ def test_results() -> None:
         {"type": "tool_result", "tool_use_id": "2", "content": "error", "is_error": True},
         {"type": "tool_result", "tool_use_id": "3", "content": "broken", "is_error": True},
     )
+    assert losses == []
+
+
+def test_a_text_of_a_result_keeps_its_mark() -> None:
+    written, losses = messages(
+        user("Q"),
+        assistant(Call("1", "f", "{}")),
+        user(Result("1", [Text("a", cache=CacheMark())])),
+    )
+    content = [{**text("a"), "cache_control": {"type": "ephemeral"}}]
+    assert written[2] == said("user", {"type": "tool_result", "tool_use_id": "1", "content": content})
     assert losses == []
 
 
