@@ -75,6 +75,9 @@ def _read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool:
     if not wire.keys() <= _TOOL_FIELDS:
         report_unknown(wire, _TOOL_FIELDS, path, losses)
     if type_ == "custom":
+        mark = read_mark(wire, path, losses)
+        if mark is not None:
+            losses.drop(mark.rule, mark.at)
         at = (*path, "custom")
         return _read_custom(as_object(wire.get("custom"), at), at, losses)
     at = (*path, "function")

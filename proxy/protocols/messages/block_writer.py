@@ -224,8 +224,9 @@ class BlockWriter:
     def _result(self, part: Result) -> Wire:
         block: Wire = {"type": "tool_result", "tool_use_id": part.call_id or ""}
         parts = part.parts
-        if len(parts) == 1 and type(parts[0]) is Text:
-            content: str | list[Wire] = parts[0].text
+        only = parts[0] if len(parts) == 1 else None
+        if type(only) is Text and only.cache is None and only.citations is None:
+            content: str | list[Wire] = only.text
         else:
             content = self._nested(parts, part.at)
         if part.is_error:

@@ -275,6 +275,13 @@ def test_tools_of_every_kind() -> None:
     assert request.legacy_functions is False
 
 
+def test_a_mark_on_a_tool_that_can_carry_none_is_recorded() -> None:
+    tool = {"type": "custom", "custom": {"name": "g"}, "cache_control": {"type": "ephemeral"}}
+    request, losses = read(tools=[tool])
+    assert request.tools == [CustomTool("g", at=("tools", 0, "custom"))]
+    assert losses == [Loss(Rule.CACHE_CONTROL, "drop", "tools[0].cache_control")]
+
+
 def test_deprecated_functions_are_tools_and_ask_for_an_answer_in_their_form() -> None:
     request, losses = read(functions=[{"name": "f", "parameters": {}}], function_call={"name": "f"})
     assert request.tools == [FunctionTool("f", {}, at=("functions", 0))]
