@@ -1,5 +1,6 @@
 """One whole answer (mapping.md 1.3)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.parts import Extra, ReplyPart
@@ -24,16 +25,20 @@ class Reply:
     extra: Extra | None = None
 
 
+def _nothing_counted() -> int:
+    return 0
+
+
 @dataclass(slots=True)
 class ReplyContext:
     """What a writer of replies must know of the request and of the exchange.
 
     The parsed request is let go before the backend is asked; this little is kept. `request_id` and `now`
     (Unix seconds of the first byte from the backend) come from the server, since writers read no clock.
-    `echo` is the part of the request that a Responses reply repeats. `estimated_prompt` is the proxy's own count of
-    the prompt in tokens, for a `message_start` that leaves before the backend has told. `sequence` is the number of
-    the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the backend was asked
-    to fill its cache and to answer nothing.
+    `echo` is the part of the request that a Responses reply repeats. `estimate_prompt` gives the proxy's own count
+    of the prompt in tokens, for a backend that did not tell, or not yet when a `message_start` leaves. `sequence` is
+    the number of the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the
+    backend was asked to fill its cache and to answer nothing.
     """
 
     request_id: str
@@ -45,7 +50,7 @@ class ReplyContext:
     show_reasoning: bool | None = None
     summary_requested: bool = False
     echo: Extra = field(default_factory=dict)
-    estimated_prompt: int = 0
+    estimate_prompt: Callable[[], int] = _nothing_counted
     prewarmed: bool = False
     sequence: int = 0
     tools: frozenset[str] = frozenset()

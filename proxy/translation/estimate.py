@@ -23,7 +23,7 @@ from proxy.canonical.parts import (
     Text,
 )
 from proxy.canonical.request import Request
-from proxy.canonical.tools import CustomTool, FunctionTool
+from proxy.canonical.tools import CustomTool, FunctionTool, Tool
 from proxy.translation import image_size
 
 PROSE = 3.6  # bytes a token
@@ -39,60 +39,96 @@ MARGIN = 1.05
 
 def tokens(request: Request, *, new_claude: bool = False) -> int:
     """Tokens of the prompt: instructions, turns, tools. `new_claude`: for a Claude model from 4.7 on."""
-    cap = IMAGE_CAP_NEW if new_claude else IMAGE_CAP
-    count = 0.0
-    for instruction in request.instructions:
-        count += PER_MESSAGE + sum(_prose(part.text) for part in instruction.parts)
-    for turn in request.turns:
-        count += PER_MESSAGE + _parts(turn.parts, cap)
-    for tool in request.tools:
+    return Tally(request, new_claude=new_claude).tokens()
+
+
+class Tally:
+    """What a prompt is made of, by how it is counted. It may be counted when the request has changed already: best once
+    the texts have been dumped, since then their bytes are known, which for other letters than ASCII's takes time.
+    """
+
+    __slots__ = ("_cap", "_count", "_factor", "_json", "_texts", "_values")
+
+    def __init__(self, request: Request, *, new_claude: bool = False) -> None:
+        self._factor = NEW_TOKENIZER * MARGIN if new_claude else MARGIN
+        self._cap = IMAGE_CAP_NEW if new_claude else IMAGE_CAP
+        self._count: float = PER_MESSAGE * (len(request.instructions) + len(request.turns) + len(request.tools))
+        self._texts: list[str] = []
+        self._json = 0  # bytes
+        self._values: list[object] = []  # JSON whose bytes are not known yet
+        for instruction in request.instructions:
+            self._take_parts(instruction.parts)
+        for turn in request.turns:
+            self._take_parts(turn.parts)
+        for tool in request.tools:
+            self._take_tool(tool)
+
+    def tokens(self) -> int:
+        """How many tokens it is."""
+        prose = sum([len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in self._texts])
+        values = self._values
+        dumped = len(dumps(values)) - len(values) - 1 if values else 0  # all at once, without brackets and commas
+        return math.ceil((self._count + prose / PROSE + (self._json + dumped) / JSON) * self._factor)
+
+    def _take_parts(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            if type(part) is Text:
+                self._texts.append(part.text)
+            else:
+                self._take(part)
+
+    def _take(self, part: Part) -> None:
+        match part:
+            case Text() | Refusal():
+                self._texts.append(part.text)
+            case Call():
+                self._count += PER_MESSAGE
+                self._json += len(part.name) + len(part.arguments)
+                if part.input is not None:
+                    self._values.append(part.input)
+            case Result():
+                self._count += PER_MESSAGE
+                self._take_parts(part.parts)
+            case Reasoning():
+                pass  # thinking of earlier turns is not counted
+            case Image():
+                self._count += _image(part, self._cap)
+            case Document():
+                self._take_document(part)
+            case SearchResult():
+                self._texts.append(part.title)
+                self._take_parts(part.content)
+            case Audio():
+                self._count += len(part.data) / PDF_BYTES
+            case HostedCall() | Opaque():
+                self._values.append(part.native)
+            case _:
+                assert_never(part)
+
+    def _take_document(self, part: Document) -> None:
+        source = part.source
+        if part.content is not None:
+            self._take_parts(part.content)
+        elif source is not None:
+            match source.kind:
+                case "text":
+                    self._texts.append(source.data)
+                case "base64":
+                    self._count += len(source.data) * 3 / 4 / PDF_BYTES
+                case "url" | "file":
+                    self._count += self._cap
+                case _:
+                    assert_never(source.kind)
+
+    def _take_tool(self, tool: Tool) -> None:
         if isinstance(tool, FunctionTool):
-            described = len(dumps(tool.schema)) + len(tool.name) + len(tool.description or "")
-            count += PER_MESSAGE + described / JSON
+            self._json += len(tool.name) + len(tool.description or "")
+            self._values.append(tool.schema)
         elif isinstance(tool, CustomTool):
-            count += PER_MESSAGE + _prose(tool.description or "") + len(tool.name) / JSON
+            self._json += len(tool.name)
+            self._texts.append(tool.description or "")
         else:
-            count += PER_MESSAGE + len(dumps(tool.native)) / JSON
-    if new_claude:
-        count *= NEW_TOKENIZER
-    return math.ceil(count * MARGIN)
-
-
-def _prose(text: str) -> float:
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
-    return size / PROSE
-
-
-def _parts(parts: Iterable[Part], cap: int) -> float:
-    count = 0.0
-    for part in parts:
-        count += _prose(part.text) if type(part) is Text else _part(part, cap)
-    return count
-
-
-def _part(part: Part, cap: int) -> float:
-    match part:
-        case Text() | Refusal():
-            return _prose(part.text)
-        case Call():
-            size = len(dumps(part.input)) if part.input is not None else len(part.arguments)
-            return PER_MESSAGE + (size + len(part.name)) / JSON
-        case Result():
-            return PER_MESSAGE + _parts(part.parts, cap)
-        case Reasoning():
-            return 0  # thinking of earlier turns is not counted
-        case Image():
-            return _image(part, cap)
-        case Document():
-            return _document(part, cap)
-        case SearchResult():
-            return _prose(part.title) + sum(_prose(text.text) for text in part.content)
-        case Audio():
-            return len(part.data) / PDF_BYTES
-        case HostedCall() | Opaque():
-            return len(dumps(part.native)) / JSON
-        case _:
-            assert_never(part)
+            self._values.append(tool.native)
 
 
 def _image(part: Image, cap: int) -> float:
@@ -100,18 +136,3 @@ def _image(part: Image, cap: int) -> float:
     if size is None:
         return cap
     return min(size[0] * size[1] / PIXELS, cap)
-
-
-def _document(part: Document, cap: int) -> float:
-    if part.content is not None:
-        return _parts(part.content, cap)
-    source = part.source
-    if source is None:
-        return 0
-    match source.kind:
-        case "text":
-            return _prose(source.data)
-        case "base64":
-            return len(source.data) * 3 / 4 / PDF_BYTES
-        case "url" | "file":
-            return cap

@@ -6,6 +6,7 @@ client reads. Within one protocol everything passes through (mapping.md P1).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact, loads_leniently
@@ -17,6 +18,7 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
+from proxy.translation import estimate
 from proxy.translation import prepare as preparing
 from proxy.translation.call_edits import edit_reply
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
@@ -116,6 +118,8 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     except RecursionError:
         raise Rejected(_malformed(_TOO_DEEP)) from None
     written.context.model_override = override
+    if seen.client == "messages" and not seen.stream:  # few backends do not tell, with a whole reply
+        written.context.estimate_prompt = partial(_estimate, seen.client, seen.raw)
     return Prepared(
         seen.client,
         target,
@@ -130,6 +134,11 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         written.emulation,
         written.betas,
     )
+
+
+def _estimate(client: ClientProtocol, raw: bytes) -> int:
+    """Tokens of the prompt of a request that has been let go."""
+    return estimate.tokens(read_request(peek(client, raw)))
 
 
 def read_request(seen: Peek) -> Request:

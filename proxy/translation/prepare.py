@@ -79,7 +79,8 @@ def write(
     refused_fields: frozenset[str] = frozenset(),
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
-    context = _context(request, client, request_id)
+    context = _context(request, request_id)
+    tally = estimate.Tally(request) if client == "messages" and request.stream else None
     emulation = Emulation()
     if remembered is not None and client == "chat":
         recall(request, remembered)
@@ -96,7 +97,11 @@ def write(
     codec = BACKENDS[target.protocol]
     wire = codec.write_request(request, target, losses)
     leave_out(target.protocol, wire, refused_fields, losses)
-    return Written(dumps(wire), request.stream, context, spelling, prewarm, emulation, codec.betas(wire))
+    body = dumps(wire)
+    if tally is not None:  # `message_start` leaves before most backends tell
+        counted = tally.tokens()
+        context.estimate_prompt = lambda: counted
+    return Written(body, request.stream, context, spelling, prewarm, emulation, codec.betas(wire))
 
 
 def prepare(
@@ -148,10 +153,7 @@ def kinds_of_parts(request: Request) -> set[type[Part]]:
     return {type(part) for turn in request.turns for part in turn.parts}
 
 
-def _context(request: Request, client: ClientProtocol, request_id: str) -> ReplyContext:
-    estimated = 0
-    if client == "messages":
-        estimated = estimate.tokens(request)
+def _context(request: Request, request_id: str) -> ReplyContext:
     return ReplyContext(
         request_id=request_id,
         model=request.model,
@@ -160,5 +162,4 @@ def _context(request: Request, client: ClientProtocol, request_id: str) -> Reply
         show_reasoning=request.reasoning.show,
         summary_requested=request.reasoning.summary is not None,
         echo=request.echo or {},
-        estimated_prompt=estimated,
     )

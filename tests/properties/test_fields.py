@@ -57,7 +57,7 @@ def outcome(client: Protocol, target: Target, request: Json) -> Outcome:
             return Outcome(refused=rejected.error.param)
         return Outcome(malformed=rejected.error.message)
     told = frozenset((loss.rule, loss.level, loss.path) for loss in prepared.losses)
-    reply = replace(prepared.context, echo={}, estimated_prompt=0)
+    reply = replace(prepared.context, echo={}, estimate_prompt=int)
     return Outcome((prepared.body, prepared.stream, prepared.prewarm, repr(reply)), told)
 
 

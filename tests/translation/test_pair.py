@@ -188,3 +188,19 @@ def test_a_first_event_that_is_an_error_shows_before_anything_is_committed() -> 
     assert not stream.started
     assert stream.failed is not None
     assert stream.failed.kind is ErrorClass.OVERLOADED
+
+
+@pytest.mark.parametrize("backend", ["chat", "responses"])
+def test_a_prompt_is_estimated_alike_for_a_whole_reply_and_for_a_stream(backend: BackendProtocol) -> None:
+    tool = {"name": "f", "description": "What it does.", "input_schema": {"type": "object", "properties": {}}}
+    turns = [
+        {"role": "user", "content": "Does a café open early?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {"at": "early"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "It does."}]},
+    ]
+    body = {"model": "m", "max_tokens": 50, "system": "Be brief.", "messages": turns, "tools": [tool]}
+    counts = [
+        prepared("messages", backend, json.dumps({**body, "stream": stream}).encode()).context.estimate_prompt()
+        for stream in (False, True)
+    ]
+    assert counts == [64, 64]

@@ -55,7 +55,7 @@ _BYTES = 3.6  # of text in a token (mapping.md 16.2)
 
 def estimated(context: ReplyContext, said: int = 0) -> Usage:
     """Usage of a backend that told none: the proxy's count of the prompt, and of `said` bytes (mapping.md 10.2)."""
-    return Usage(input_fresh=context.estimated_prompt, output=math.ceil(said / _BYTES), estimated=True)
+    return Usage(input_fresh=context.estimate_prompt(), output=math.ceil(said / _BYTES), estimated=True)
 
 
 def bytes_of(text: str) -> int:

@@ -15,7 +15,7 @@ from proxy.protocols.messages import read_reply, write_reply
 from proxy.protocols.messages.reply_writer import message_id
 
 Wire = dict[str, object]
-CONTEXT = ReplyContext("req_1", "asked-for", estimated_prompt=7)
+CONTEXT = ReplyContext("req_1", "asked-for", estimate_prompt=lambda: 7)
 
 
 def read(wire: object, spelling: Spelling | None = None, *, exact: bool = False) -> Reply:

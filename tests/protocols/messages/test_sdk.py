@@ -16,7 +16,7 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
 from proxy.protocols.messages import StreamWriter, write_error, write_reply
 
-CONTEXT = ReplyContext("req_1", "m", estimated_prompt=7)
+CONTEXT = ReplyContext("req_1", "m", estimate_prompt=lambda: 7)
 PARTS: list[ReplyPart] = [
     Reasoning("hm", native={"type": "thinking", "thinking": "hm", "signature": "EqQB"}),
     Text("It is.", [Citation("url", "https://a", "T", start=0, end=2)]),

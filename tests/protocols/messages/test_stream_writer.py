@@ -28,7 +28,7 @@ from tests.harness.wire import read_events
 from tests.protocols.messages.grammar import check_stream, wire_events
 
 Wire = dict[str, object]
-CONTEXT = ReplyContext("req_1", "asked-for", estimated_prompt=7)
+CONTEXT = ReplyContext("req_1", "asked-for", estimate_prompt=lambda: 7)
 START = Start("chatcmpl-1", "m")
 FINISH = Finish(Stop("end"))
 
