@@ -11,12 +11,19 @@ from proxy.canonical.request import Request
 from proxy.translation.ids import BackendIds
 
 NO_RESULT = "No result was recorded for this call."
+_NO_IDS = frozenset({"", "null"})
 BILLING_HEADER = "x-anthropic-billing-header"
 
 
 def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
     """Pair results with calls and spell their ids for the backend, in place."""
     turns = request.turns
+    pairs = _pairs(turns)
+    if pairs is not None:
+        for call, result in pairs:
+            call.id = result.call_id = ids.spell(call.id)
+            result.kind = call.kind
+        return
     calls_of, results_of = _name_calls(turns, ids)
     arranged: list[Turn] = []
     index = 0
@@ -44,6 +51,36 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
                 if type(part) is Result and part.call_id is not None:
                     part.call_id = ids.spell(part.call_id)
     request.turns = arranged
+
+
+def _pairs(turns: list[Turn]) -> list[tuple[Call, Result]] | None:
+    """The calls with their results where all of it is as it should be, as in most histories: every call has an id of
+    its own, and the turn behind holds the result of each call in order, and nothing else. None where it is not.
+    """
+    pairs: list[tuple[Call, Result]] = []
+    waiting: list[Call] = []
+    for turn in turns:
+        if turn.role == "assistant":
+            for part in turn.parts:
+                if type(part) is Call:
+                    waiting.append(part)
+                elif type(part) is Result:
+                    return None
+            continue
+        if not waiting:
+            if Result in map(type, turn.parts):
+                return None
+            continue
+        if len(turn.parts) != len(waiting):
+            return None
+        for call, part in zip(waiting, turn.parts, strict=True):
+            if type(part) is not Result or part.call_id != call.id:
+                return None
+            pairs.append((call, part))
+        waiting = []
+    names = {call.id for call, _ in pairs}
+    sound = not waiting and len(names) == len(pairs) and names.isdisjoint(_NO_IDS)
+    return pairs if sound else None
 
 
 def _are_in_place(calls: list[Call], turn: Turn) -> bool:
@@ -74,7 +111,7 @@ def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], l
         for part in turn.parts:
             if type(part) is Call:
                 wire_id = part.id
-                if not wire_id or wire_id == "null":
+                if wire_id in _NO_IDS:
                     part.id = ids.place(position, len(calls))
                 else:
                     count = seen[wire_id] = seen.get(wire_id, 0) + 1

@@ -29,6 +29,7 @@ from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.canonical.tools import FunctionTool
 from proxy.translation import estimate
+from proxy.translation.survey import Held
 
 MOST_MARKS = 4
 SMALLEST_CACHED = 512  # tokens of the shortest prompt that any model keeps (messages.md 5)
@@ -42,20 +43,22 @@ class _Marked(Protocol):
     cache: CacheMark | None
 
 
-def fit_cache(request: Request, target: Target, losses: LossReport) -> None:
-    """Make marks, lifetimes and keys ones that the target takes, in place."""
+def fit_cache(request: Request, target: Target, held: Held, losses: LossReport) -> None:
+    """Make marks, lifetimes and keys ones that the target takes, in place. `held`: most requests have no mark, and long
+    histories should not pay for it.
+    """
     if target.protocol == "messages":
-        _fit_to_messages(request, target, losses)
+        _fit_to_messages(request, target, held, losses)
     else:
-        _fit_to_openai(request, target, losses)
+        _fit_to_openai(request, target, held, losses)
 
 
 # --- toward Messages ---
 
 
-def _fit_to_messages(request: Request, target: Target, losses: LossReport) -> None:
+def _fit_to_messages(request: Request, target: Target, held: Held, losses: LossReport) -> None:
     cache = request.cache
-    marked = _place(request, target, losses)
+    marked = _place(request, target, losses) if held.marks else []
     _order(marked, losses)
     if cache.key is not None:
         losses.drop(Rule.PROMPT_CACHE_KEY, ("prompt_cache_key",))
@@ -131,13 +134,13 @@ def _written_order(run: list[Turn]) -> Iterator[_Marked]:
 # --- toward Chat and Responses ---
 
 
-def _fit_to_openai(request: Request, target: Target, losses: LossReport) -> None:
+def _fit_to_openai(request: Request, target: Target, held: Held, losses: LossReport) -> None:
     cache, dialect = request.cache, target.dialect
     from_messages = request.origin == "messages"
-    if takes_marks(target):
+    marked: list[tuple[_Marked, CacheMark]] = []
+    if held.marks and takes_marks(target):
         marked = _place(request, target, losses)
-    else:
-        marked = []
+    elif held.marks:
         _remove_marks(request, losses)
     takes_options = target.profile.cache_marks and dialect.cache_marks == "breakpoint"
     if not takes_options:
@@ -187,8 +190,6 @@ def _fit_policy_of_messages(request: Request, target: Target, marked: bool, loss
 
 
 def _remove_marks(request: Request, losses: LossReport) -> None:
-    if not _any_mark(request):
-        return
     for holder, mark in _all_marks(request):
         losses.drop(mark.rule, mark.at)
         holder.cache = None
@@ -225,8 +226,6 @@ def _digest(text: bytes) -> str:
 
 def _place(request: Request, target: Target, losses: LossReport) -> list[tuple[_Marked, CacheMark]]:
     """Move marks forward to parts that may carry one; the last four stay (mapping.md 10.1). Gives them in order."""
-    if not _any_mark(request):
-        return []
     # Anthropic's marks live 5 minutes or an hour, OpenAI's half an hour or twelve.
     wanted = Rule.CACHE_CONTROL if _writes_cache_control(target) else Rule.PROMPT_CACHE_BREAKPOINT
     marked: list[tuple[_Marked, CacheMark]] = []
@@ -256,30 +255,6 @@ def _place(request: Request, target: Target, losses: LossReport) -> list[tuple[_
 
 def _writes_cache_control(target: Target) -> bool:
     return target.protocol == "messages" or target.dialect.cache_marks == "cache_control"
-
-
-def _any_mark(request: Request) -> bool:
-    """Most requests have none, and long histories should not pay for it."""
-    if any(getattr(tool, "cache", None) is not None for tool in request.tools):
-        return True
-    if any(text.cache is not None for instruction in request.instructions for text in instruction.parts):
-        return True
-    return any(_have_mark(turn.parts) for turn in request.turns)
-
-
-def _have_mark(parts: list[Part]) -> bool:
-    for part in parts:
-        match part:
-            case Text() | Call():
-                if part.cache is not None:
-                    return True
-            case Result():
-                if part.cache is not None or _have_mark(part.parts):
-                    return True
-            case _:
-                if any(holder.cache is not None for holder in _holders(part)):
-                    return True
-    return False
 
 
 def _stronger(first: CacheMark | None, second: CacheMark | None, losses: LossReport) -> CacheMark | None:

@@ -47,13 +47,17 @@ def as_function(tool: CustomTool, losses: LossReport) -> FunctionTool:
 
 
 def wrap_history(request: Request) -> None:
-    """Earlier calls and choices of free-text tools as those of the functions that stand for them, in place."""
+    """Earlier calls of free-text tools as those of the functions that stand for them, in place."""
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is Call and part.kind == "custom":
                 part.kind, part.input, part.arguments = "function", {PROPERTY: part.arguments}, ""
             elif type(part) is Result and part.kind == "custom":
                 part.kind = "function"
+
+
+def wrap_choices(request: Request) -> None:
+    """Choices of free-text tools as those of the functions that stand for them, in place."""
     policy = request.tool_policy
     policy.named = _as_function_ref(policy.named) if policy.named is not None else None
     if policy.allowed is not None:

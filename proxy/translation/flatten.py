@@ -24,6 +24,7 @@ from proxy.canonical.parts import (
     Turn,
 )
 from proxy.canonical.request import Request
+from proxy.translation.survey import Held
 
 ERROR_MARK = "[tool error] "
 
@@ -59,6 +60,15 @@ def _split_images(turn: Turn, losses: LossReport) -> tuple[Turn, list[Part]]:
         return turn, images
     rest: list[Part] = [part for part in turn.parts if not isinstance(part, Image | Document)]
     return Turn(turn.role, rest, turn.name, turn.extra, turn.at), images
+
+
+_FLAT = frozenset({Text, Call, Result, Reasoning, Refusal, Audio, HostedCall, Opaque})
+_FLAT_IN_RESULTS = _FLAT - {Opaque}
+
+
+def may_need_flattening(held: Held) -> bool:
+    """Whether `flatten` may find something to do."""
+    return held.errors or not (held.parts <= _FLAT and held.in_results <= _FLAT_IN_RESULTS)
 
 
 def flatten(request: Request, losses: LossReport) -> None:

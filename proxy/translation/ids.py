@@ -17,6 +17,7 @@ PLACED = "drgp_"
 _RESERVED = (ESCAPED, HASHED, PLACED)
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN = re.compile(r"(?!drg[xhp]_)[A-Za-z0-9_-]+")  # safe, and not one of those that are made here
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPE = re.compile(r"_([0-9a-f]{2})")
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -50,10 +51,11 @@ def backend_rule(target: Target) -> IdRule:
 
 def encode(call_id: str, rule: IdRule) -> str:
     """The id as `rule` allows it: itself, escaped (reversible), or hashed (one way)."""
-    fits = rule.limit is None or len(call_id) <= rule.limit
-    clean = rule.any_character or _SAFE.fullmatch(call_id) is not None
-    if fits and clean and call_id and not call_id.startswith(_RESERVED):
-        return call_id
+    if rule.limit is None or len(call_id) <= rule.limit:
+        if _PLAIN.fullmatch(call_id) is not None:
+            return call_id
+        if rule.any_character and call_id and not call_id.startswith(_RESERVED):
+            return call_id
     escaped = ESCAPED + _UNSAFE_BYTE.sub(
         lambda match: b"_%02x" % match[0][0], call_id.encode("utf-8", "replace")
     ).decode("ascii")

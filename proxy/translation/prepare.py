@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import Document, HostedCall, Image, Part, Reasoning, Text
+from proxy.canonical.parts import Document, HostedCall, Image, Reasoning, Text
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Target
-from proxy.canonical.tools import FunctionTool, HostedTool
+from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool
 from proxy.protocols.fields import as_object
 from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
@@ -24,7 +24,7 @@ from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
-from proxy.translation.flatten import flatten, move_assistant_images
+from proxy.translation.flatten import flatten, may_need_flattening, move_assistant_images
 from proxy.translation.phases import restore_phases
 from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.recall import Recall, recall
@@ -32,6 +32,7 @@ from proxy.translation.refused_fields import leave_out
 from proxy.translation.returning import open_carriers
 from proxy.translation.stop_strings import take_over
 from proxy.translation.structured import fit_format
+from proxy.translation.survey import survey
 from proxy.translation.tools import fit_tools, loaded_names
 
 # Anthropic's SDKs refuse to wait for a whole answer above this many tokens, because of a 10-minute bound
@@ -109,48 +110,44 @@ def prepare(
 ) -> Spelling:
     """Everything between reading and writing, in place; gives the way back for names and ids, and what the proxy has
     to do itself."""
-    held = kinds_of_parts(request)
-    if Reasoning in held or HostedCall in held:  # nothing else holds a carrier
+    held = survey(request)
+    if Reasoning in held.parts or HostedCall in held.parts:  # nothing else holds a carrier
         open_carriers(request, target, scope, losses)
         put_back(request)
-        held = kinds_of_parts(request)
+        held = survey(request)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
-    if Image in held or Document in held:
+    if Image in held.parts or Document in held.parts:
         move_assistant_images(request, losses)
-    loaded = loaded_names(request)
-    if target.protocol != "messages":
+    loaded = loaded_names(request, held)
+    if target.protocol != "messages" and may_need_flattening(held):
         flatten(request, losses)
     backend_ids = ids.BackendIds(target)
     arrange(request, backend_ids, losses)
     if target.protocol == "responses" and target.profile.phases:
         restore_phases(request.turns)
     forced = request.tool_policy.mode in ("any", "named")
-    fit_tools(request, target, loaded, losses)
+    fit_tools(request, target, held, loaded, losses)
     if forced and request.tool_policy.mode == "auto" and isinstance(said := request.turns[-1].parts[-1], Text):
         emulation.directive = said.text
-    emulation.hosts = any(isinstance(tool, HostedTool) for tool in request.tools)
+    emulation.hosts = HostedTool in set(map(type, request.tools))
     emulation.pauses = target.protocol == "messages" and emulation.hosts
     fit_format(request, target, emulation, losses)
     emulation.stops = take_over(request, target, losses)
     fit(request, target, losses)
     fit_schemas(request, target, losses)
-    fit_cache(request, target, losses)
+    fit_cache(request, target, held, losses)
     names = tool_names.respell(request, target)
     return Spelling(
         names,
         backend_ids.restored,
         ids.for_client(client),
         ids.mint,
-        wraps_custom=any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
-        declared=frozenset(tool.name for tool in request.tools if not isinstance(tool, HostedTool)),
+        wraps_custom=CustomTool in held.tools
+        and any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
+        declared=frozenset([tool.name for tool in request.tools if type(tool) is not HostedTool]),
         one_call=request.tool_policy.only_first or request.legacy_functions,
     )
-
-
-def kinds_of_parts(request: Request) -> set[type[Part]]:
-    """The kinds of parts that the turns hold, so that what looks for one of them need not look in vain."""
-    return {type(part) for turn in request.turns for part in turn.parts}
 
 
 def _context(request: Request, request_id: str) -> ReplyContext:

@@ -18,11 +18,12 @@ LIMIT = 64  # the only length that all servers of all three protocols accept
 _HASH = 10
 _Key = tuple[str, str | None, bool]  # name, namespace, whether it is a typed tool
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_PLAIN = re.compile(rf"[A-Za-z0-9_-]{{1,{LIMIT}}}")
 
 
 def spell(name: str, salt: int = 0) -> str:
     """The name itself when it is acceptable, else a readable stem and a hash. At most `LIMIT` characters."""
-    if not salt and 0 < len(name) <= LIMIT and _UNSAFE.search(name) is None:
+    if not salt and _PLAIN.fullmatch(name) is not None:
         return name
     clean = _UNSAFE.sub("_", name)
     seed = f"{name}\n{salt}" if salt else name

@@ -17,11 +17,14 @@ from proxy.translation import custom_tools, schemas, typed_tools
 from proxy.translation.codecs import BACKENDS
 from proxy.translation.directives import say
 from proxy.translation.hosted_tools import HOSTED, NOT_HOSTED, fit_hosted, fit_limit, keeps_deferred, rename_choices
+from proxy.translation.survey import Held
 
 
-def fit_tools(request: Request, target: Target, loaded: Container[str], losses: LossReport) -> None:
+def fit_tools(request: Request, target: Target, held: Held, loaded: Container[str], losses: LossReport) -> None:
     """Leave only what the target takes in `tools` and `tool_policy`, in place. `loaded`: see `loaded_names`."""
-    typed_tools.wrap_history(request)
+    typed_tools.wrap_choices(request)
+    if "typed" in held.calls:
+        typed_tools.wrap_history(request)
     if request.tools:
         declared = request.tools
         fitted: list[Tool] = []
@@ -32,9 +35,12 @@ def fit_tools(request: Request, target: Target, loaded: Container[str], losses: 
             else:
                 fitted += _fit_tool(tool, request, target, loaded, losses)
         request.tools = fitted
-        _name_hosted(request, declared)
+        if HostedTool in held.tools:
+            _name_hosted(request, declared)
     if not custom_tools.are_native(target):
-        custom_tools.wrap_history(request)
+        custom_tools.wrap_choices(request)
+        if "custom" in held.calls:
+            custom_tools.wrap_history(request)
     fit_policy(request, target, losses)
 
 
@@ -109,16 +115,18 @@ class _Everything:
         return True
 
 
-def loaded_names(request: Request) -> Container[str]:
+def loaded_names(request: Request, held: Held) -> Container[str]:
     """Names of deferred tools that are sent all the same: those that the history has brought in by reference, and those
     that a tool choice names. All of them, where the vendor's own search was to find them: nothing else could. To be
     asked while the history still has its references.
     """
-    if any(isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in request.tools):
+    if HostedTool in held.tools and any(
+        isinstance(tool, HostedTool) and tool.kind == "tool_search" for tool in request.tools
+    ):
         return _Everything()
     policy = request.tool_policy
     names = {joined(ref.name, ref.namespace) for ref in (*(policy.allowed or ()), policy.named) if ref is not None}
-    for turn in request.turns:
+    for turn in request.turns if Opaque in held.in_results else ():
         for part in turn.parts:
             if type(part) is Result:
                 for inner in part.parts:

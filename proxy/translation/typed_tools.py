@@ -177,16 +177,22 @@ def _members(tool: TypedTool, losses: LossReport) -> list[FunctionTool]:
 
 
 def wrap_history(request: Request) -> None:
-    """Earlier calls and results of typed tools, and choices of them, as those of the functions, in place.
+    """Earlier results of typed tools as those of the functions that stand for them, in place.
 
     Calls keep their kind until names are spelled, since another tool may have the same name.
     """
-    declared = {tool.name: tool for tool in request.tools if isinstance(tool, TypedTool)}
     for turn in request.turns:
         for part in turn.parts:
             if type(part) is Result and part.kind == "typed":
                 part.kind = "function"
+
+
+def wrap_choices(request: Request) -> None:
+    """Choices of typed tools as those of the functions that stand for them, in place."""
     policy = request.tool_policy
+    if policy.named is None and policy.allowed is None:
+        return
+    declared = {tool.name for tool in request.tools if isinstance(tool, TypedTool)}
     if policy.named is not None:
         policy.named = _as_function_ref(policy.named, declared)
     if policy.allowed is not None:

@@ -112,6 +112,7 @@ def test_history_and_choice_follow_the_tool() -> None:
         tool_policy=ToolPolicy("named", ToolRef("custom", "patch"), [ToolRef("custom", "patch")]),
     )
     custom_tools.wrap_history(request)
+    custom_tools.wrap_choices(request)
     assert request.turns == [
         Turn("assistant", [Call("c", "patch", input={"input": "*** Begin"})]),
         Turn("user", [Result("c", [Text("ok")])]),
