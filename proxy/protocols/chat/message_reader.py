@@ -45,12 +45,13 @@ _CALL_TYPES = frozenset({"function", "custom"})
 _PLAIN = 2  # fields of a message without a name: role and content
 _PLAIN_FIELDS = frozenset({"role", "content", "name"})
 _TOOL_FIELDS = frozenset({"role", "content", "name", "tool_call_id"})
+_PLAIN_CALL_FIELDS = frozenset({"id", "type", "index", "function"})
 _CALL_FIELDS = frozenset({"id", "type", "index", "function", "custom", "extra_content"})
 # `annotations` come back from clients that send a whole answer: the text they mark is there, and a citation alone is
 # of no use to a backend (mapping.md 4.7).
 _REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-_USUAL_FIELDS = _REASONING_FIELDS | {"role", "content", "tool_calls", "function_call", "annotations"}
-_ASSISTANT_FIELDS = _USUAL_FIELDS | {"refusal", "audio", "name"}
+_USUAL_FIELDS = frozenset({"role", "content", "tool_calls", "annotations"})
+_ASSISTANT_FIELDS = _USUAL_FIELDS | _REASONING_FIELDS | {"function_call", "refusal", "audio", "name"}
 _AUDIO_FIELDS = frozenset({"id", "data", "expires_at", "transcript"})  # all of an answer's; a request needs the id
 _CALLED_FIELDS = {"function": frozenset({"name", "arguments"}), "custom": frozenset({"name", "input"})}
 
@@ -85,9 +86,10 @@ def read_messages(wire: Wire, losses: LossReport, *, exact: bool) -> tuple[list[
     if not messages:
         invalid(("messages",), "at least one message is required.", code="empty_array")
     conversation = _Conversation(losses, exact)
-    for index, item in enumerate(messages):
+    for index, message in enumerate(messages):
         at: Path = ("messages", index)
-        message = as_object(item, at)
+        if type(message) is not dict:
+            message = as_object(message, at)
         role = message.get("role")
         read = READ.get(role) if type(role) is str else None
         if read is None:
@@ -123,23 +125,22 @@ def _read_instruction(
 def _read_user(conversation: _Conversation, message: Wire, path: Path) -> None:
     name = _read_name(message, path, conversation.losses) if len(message) > _PLAIN else None
     parts = _read_content(message, path, conversation.losses)
-    conversation.turns.append(Turn("user", parts, name=name, at=path))
+    conversation.turns.append(Turn("user", parts, name, None, path))
 
 
 def _read_assistant(conversation: _Conversation, message: Wire, path: Path) -> None:
     parts: list[Part] = []
-    if not _REASONING_FIELDS.isdisjoint(message):
+    usual = message.keys() <= _USUAL_FIELDS
+    if not usual and not _REASONING_FIELDS.isdisjoint(message):
         parts += _read_reasoning(message, path)
     if message.get("content") not in (None, ""):
         parts += _read_content(message, path, conversation.losses)
-    name = None
-    if not message.keys() <= _USUAL_FIELDS:
-        name = _read_rarities(message, parts, path, conversation.losses)
+    name = None if usual else _read_rarities(message, parts, path, conversation.losses)
     if "tool_calls" in message:
         _read_calls(conversation, message, parts, path)
-    if "function_call" in message:
+    if not usual and "function_call" in message:
         _read_function_call(conversation, message, parts, path)
-    conversation.turns.append(Turn("assistant", parts, name=name, at=path))
+    conversation.turns.append(Turn("assistant", parts, name, None, path))
 
 
 def _read_rarities(message: Wire, parts: list[Part], path: Path, losses: LossReport) -> str | None:
@@ -165,11 +166,14 @@ def _read_tool(conversation: _Conversation, message: Wire, path: Path) -> None:
     result = Result(
         call_id,
         _read_result(message, path, conversation.losses),
-        kind="custom" if call_id in conversation.custom else "function",
-        name=text(message, "name", path) if "name" in message else None,
-        at=path,
+        False,
+        "custom" if call_id in conversation.custom else "function",
+        text(message, "name", path) if "name" in message else None,
+        None,
+        None,
+        path,
     )
-    conversation.turns.append(Turn("user", [result], at=path))
+    conversation.turns.append(Turn("user", [result], None, None, path))
 
 
 def _read_function(conversation: _Conversation, message: Wire, path: Path) -> None:
@@ -219,6 +223,8 @@ def _read_content(message: Wire, path: Path, losses: LossReport) -> list[Part]:
 def _read_result(message: Wire, path: Path, losses: LossReport) -> list[Part]:
     """A tool's answer. Some clients send an object where text is wanted (mapping.md 4.5)."""
     content = message.get("content")
+    if type(content) is str:
+        return [Text(content)]
     if content is None:
         return []
     if is_object(content):
@@ -260,18 +266,25 @@ def _read_calls(conversation: _Conversation, message: Wire, parts: list[Part], p
     for index, item in enumerate(array(message, "tool_calls", path) or ()):
         at = (*path, "tool_calls", index)
         wire = as_object(item, at)
-        type_ = wire.get("type")
-        if type_ != "function":
-            type_ = one_of(wire, "type", _CALL_TYPES, at) or ("custom" if "custom" in wire else "function")
-        if not wire.keys() <= _CALL_FIELDS:
-            report_unknown(wire, _CALL_FIELDS, at, conversation.losses)
-        call = _read_call(conversation, wire, "custom" if type_ == "custom" else "function", at)
+        if wire.get("type") == "function" and wire.keys() <= _PLAIN_CALL_FIELDS:
+            call = _read_call(conversation, wire, "function", at)
+        else:
+            call = _read_rare_call(conversation, wire, at)
         call.id = text(wire, "id", at) or ""
-        if "extra_content" in wire:
-            call.extra = _read_signature(wire, at, conversation.losses)
         if call.kind == "custom":
             conversation.custom.add(call.id)
         parts.append(call)
+
+
+def _read_rare_call(conversation: _Conversation, wire: Wire, path: Path) -> Call:
+    """A call that is not a function's, does not say its type or has more fields than most, without its id."""
+    type_ = one_of(wire, "type", _CALL_TYPES, path) or ("custom" if "custom" in wire else "function")
+    if not wire.keys() <= _CALL_FIELDS:
+        report_unknown(wire, _CALL_FIELDS, path, conversation.losses)
+    call = _read_call(conversation, wire, "custom" if type_ == "custom" else "function", path)
+    if "extra_content" in wire:
+        call.extra = _read_signature(wire, path, conversation.losses)
+    return call
 
 
 def _read_function_call(conversation: _Conversation, message: Wire, parts: list[Part], path: Path) -> None:
@@ -306,7 +319,7 @@ def _read_call(
         return Call("", name, text(called, "input", path) or "", kind="custom", at=path)
     arguments = called.get("arguments")
     if type(arguments) is str:
-        return Call("", name, arguments, at=path)
+        return Call("", name, arguments, None, "function", None, None, None, None, path)
     if arguments is None:
         return Call("", name, at=path)
     if is_object(arguments):

@@ -22,6 +22,7 @@ from proxy.protocols.fields import (
 )
 
 _TOOL_TYPES = frozenset({"function", "custom"})
+_PLAIN_TOOL_FIELDS = frozenset({"type", "function"})
 _TOOL_FIELDS = frozenset({"type", "function", "custom", "cache_control"})
 _FUNCTION_FIELDS = frozenset({"name", "description", "parameters", "strict"})
 _CUSTOM_FIELDS = frozenset({"name", "description", "format"})
@@ -69,9 +70,10 @@ def read_hosted_tool(tool: HostedTool, _extra: Extra | None, losses: LossReport)
 
 
 def _read_tool(wire: Wire, path: Path, losses: LossReport) -> Tool:
-    type_ = wire.get("type")
-    if type_ != "function":
-        type_ = one_of(wire, "type", _TOOL_TYPES, path) or ("custom" if "custom" in wire else "function")
+    if wire.get("type") == "function" and wire.keys() <= _PLAIN_TOOL_FIELDS:
+        at = (*path, "function")
+        return _read_function(as_object(wire.get("function"), at), at, losses)
+    type_ = one_of(wire, "type", _TOOL_TYPES, path) or ("custom" if "custom" in wire else "function")
     if not wire.keys() <= _TOOL_FIELDS:
         report_unknown(wire, _TOOL_FIELDS, path, losses)
     if type_ == "custom":
@@ -93,8 +95,8 @@ def _read_function(wire: Wire, path: Path, losses: LossReport) -> FunctionTool:
     return FunctionTool(
         need_text(wire, "name", path),
         mapping(wire, "parameters", path),
-        description=text(wire, "description", path),
-        strict=flag(wire, "strict", path) if "strict" in wire else None,
+        text(wire, "description", path),
+        flag(wire, "strict", path) if "strict" in wire else None,
         at=path,
     )
 

@@ -224,7 +224,8 @@ _RESULT_FIELDS = frozenset({"type", "tool_use_id", "content", "is_error", "tools
 
 
 def _call(block: Wire, path: Path, reader: BlockReader) -> Call:
-    call = Call(need_text(block, "id", path), need_text(block, "name", path), at=path)
+    name = need_text(block, "name", path)
+    call = Call(need_text(block, "id", path), name, "", None, "function", None, None, None, None, path)
     arguments = mapping(block, "input", path) or {}
     if not reader.exact and may_be_rounded(arguments):
         raise InexactNumber
@@ -265,7 +266,7 @@ def _kept(block: Wire, names: tuple[str, ...]) -> Extra | None:
 def _result(block: Wire, path: Path, reader: BlockReader) -> Result:
     content = block.get("content")
     parts = [] if content is None else reader.parts(content, (*path, "content"), _RESULT_CONTENT)
-    result = Result(need_text(block, "tool_use_id", path), parts, at=path)
+    result = Result(need_text(block, "tool_use_id", path), parts, False, "function", None, None, None, path)
     if len(block) > 3 or content is None:
         result.is_error = flag(block, "is_error", path) or False
         text(block, "toolset_name", path)

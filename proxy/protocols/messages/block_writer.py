@@ -50,6 +50,7 @@ class BlockWriter:
         Results are kept apart, since they come first in the message that they end up in.
         """
         thinking = False
+        block: Wire | None
         for part in turn.parts:
             match part:
                 case Text():
@@ -210,16 +211,18 @@ class BlockWriter:
 
     def _call(self, part: Call, path: Path) -> Wire:
         arguments: object = part.input
-        if part.kind == "typed":
+        kind = part.kind
+        if kind == "typed":
             self.losses.approx(Rule.TYPED_TOOL, part.at or path)
-        if part.kind == "custom":
+        if kind == "custom":
             self.losses.approx(Rule.CUSTOM_TOOL, part.at or path)
             arguments = {"input": part.arguments}
         elif arguments is None:
             arguments, sound = arguments_object(part.arguments)
             if not sound:
                 self.losses.approx(Rule.BAD_ARGS, part.at or path)
-        return marked({"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}, part.cache)
+        block: Wire = {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+        return block if part.cache is None else marked(block, part.cache)
 
     def _result(self, part: Result) -> Wire:
         block: Wire = {"type": "tool_result", "tool_use_id": part.call_id or ""}
@@ -234,7 +237,7 @@ class BlockWriter:
             block["is_error"] = True
         elif content:
             block["content"] = content
-        return marked(block, part.cache)
+        return block if part.cache is None else marked(block, part.cache)
 
     # --- what only a vendor can read ---
 

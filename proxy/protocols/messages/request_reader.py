@@ -328,14 +328,16 @@ def _read_messages(body: Wire, request: Request, declared: list[Tool], reader: B
     messages = array(body, "messages", ())
     if not messages:
         invalid(("messages",), "at least one message is required.", code="missing_required_parameter")
-    for index, entry in enumerate(messages):
+    turns = request.turns
+    for index, message in enumerate(messages):
         path: Path = ("messages", index)
-        message = as_object(entry, path)
+        if type(message) is not dict:
+            message = as_object(message, path)
         role = message.get("role")
         if role == "user":
-            request.turns.append(Turn("user", _content(message, path, reader, USER_BLOCKS), at=path))
+            turns.append(Turn("user", _content(message, path, reader, USER_BLOCKS), None, None, path))
         elif role == "assistant":
-            request.turns.append(Turn("assistant", _content(message, path, reader, ASSISTANT_BLOCKS), at=path))
+            turns.append(Turn("assistant", _content(message, path, reader, ASSISTANT_BLOCKS), None, None, path))
         elif role == "system":
             cleared = any(is_object(later) and later.get("role") == "user" for later in messages[index + 1 :])
             _system_message(message, path, request, declared, reader, cleared=cleared)

@@ -26,7 +26,7 @@ def _tool(tool: Tool, losses: LossReport) -> Wire:
                 wire["strict"] = True
             if tool.deferred:
                 wire["defer_loading"] = True
-            return marked(wire, tool.cache)
+            return wire if tool.cache is None else marked(wire, tool.cache)
         case CustomTool():
             losses.refuse(Rule.CUSTOM_TOOL, tool.at, "free-form tools are not translated yet.")
         case TypedTool():

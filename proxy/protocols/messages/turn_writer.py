@@ -5,8 +5,6 @@ merged and reordered here and nowhere else. No rule looks at later turns to chan
 last turn must be one that the vendor takes: prompt caches and signed thinking depend on it.
 """
 
-from dataclasses import dataclass, field
-
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Document, Image, Part, Text, Turn
@@ -22,17 +20,19 @@ PREWARM = "(prewarm)"
 CONTINUE = "Continue."
 
 
-@dataclass(slots=True)
 class _Run:
     """Turns of one side in a row. `moved`: a system text stood before words of the user; `system_at`: the first one."""
 
-    assistant: bool
-    at: Path
-    results: list[Wire] = field(default_factory=list)
-    blocks: list[Wire] = field(default_factory=list)
-    systems: list[str] = field(default_factory=list)
-    system_at: Path = ()
-    moved: bool = False
+    __slots__ = ("assistant", "at", "blocks", "moved", "results", "system_at", "systems")
+
+    def __init__(self, at: Path, blocks: list[Wire], *, assistant: bool) -> None:
+        self.assistant = assistant
+        self.at = at
+        self.results: list[Wire] = []
+        self.blocks = blocks
+        self.systems: list[str] = []
+        self.system_at: Path = ()
+        self.moved = False
 
     @property
     def empty(self) -> bool:
@@ -51,16 +51,16 @@ def write_messages(request: Request, target: Target, losses: LossReport) -> list
     """The `messages` of a prepared request. Raises `Rejected` when there are none."""
     runs = _without_empty(_runs(request, BlockWriter(target, losses)), losses)
     if not runs:
-        runs = [_Run(assistant=False, at=("messages",), blocks=[_text(_only_text(request))])]
+        runs = [_Run(("messages",), [_text(_only_text(request))], assistant=False)]
     if runs[0].assistant:
         losses.approx(Rule.FIRST_USER, runs[0].at)
-        runs.insert(0, _Run(assistant=False, at=runs[0].at, blocks=[_text(START)]))
+        runs.insert(0, _Run(runs[0].at, [_text(START)], assistant=False))
     if runs[-1].assistant:
         _end_for_user(runs, request, target, losses)
     messages: list[Wire] = []
     tag = ""
     for run in runs:
-        own = run.results + run.blocks
+        own = run.results + run.blocks if run.results else run.blocks
         if not run.systems:
             messages.append({"role": "assistant" if run.assistant else "user", "content": own})
             continue
@@ -83,12 +83,14 @@ def _text(text: str) -> Wire:
 
 def _runs(request: Request, writer: BlockWriter) -> list[_Run]:
     runs: list[_Run] = []
+    run: _Run | None = None
     for turn in request.turns:
-        assistant = turn.role == "assistant"
-        if not runs or runs[-1].assistant is not assistant:
-            runs.append(_Run(assistant, turn.at))
-        run = runs[-1]
-        if turn.role == "system" or turn.role == "developer" or run.systems:
+        role = turn.role
+        assistant = role == "assistant"
+        if run is None or run.assistant is not assistant:
+            run = _Run(turn.at, [], assistant=assistant)
+            runs.append(run)
+        if role == "system" or role == "developer" or run.systems:
             run.take(_run(turn, writer))
         else:
             writer.turn(turn, run.results, run.blocks)
@@ -97,7 +99,7 @@ def _runs(request: Request, writer: BlockWriter) -> list[_Run]:
 
 def _run(turn: Turn, writer: BlockWriter) -> _Run:
     """One turn alone. A system turn's texts are one section; whatever else it holds is the user's."""
-    run = _Run(turn.role == "assistant", turn.at)
+    run = _Run(turn.at, [], assistant=turn.role == "assistant")
     if turn.role == "developer":
         writer.losses.approx(Rule.ROLE_DEVELOPER, turn.at)
     if turn.role in ("system", "developer"):
@@ -115,7 +117,7 @@ def _run(turn: Turn, writer: BlockWriter) -> _Run:
 
 def _without_empty(runs: list[_Run], losses: LossReport) -> list[_Run]:
     """Empty runs go and their neighbours merge, except the last run of the user, which says that it is empty."""
-    if not any(run.empty for run in runs):
+    if all(run.blocks or run.results or run.systems for run in runs):
         return runs
     last_user = max((index for index, run in enumerate(runs) if not run.assistant), default=-1)
     kept: list[_Run] = []
@@ -155,7 +157,7 @@ def _end_for_user(runs: list[_Run], request: Request, target: Target, losses: Lo
     thinks = mode != "off" if mode is not None else target.profile.thinking_default
     if not target.profile.prefill or thinks or request.output.format is not None:
         losses.approx(Rule.PREFILL, last.at)
-        runs.append(_Run(assistant=False, at=last.at, blocks=[_text(CONTINUE)]))
+        runs.append(_Run(last.at, [_text(CONTINUE)], assistant=False))
         return
     end = last.blocks[-1]
     words = end.get("text")

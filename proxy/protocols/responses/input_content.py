@@ -42,7 +42,7 @@ PDF_HEAD = "JVBERi0"  # base64 of `%PDF-`
 def read_content(content: object, path: Path, losses: LossReport, phase: str | None = None) -> list[Part]:
     """The parts of `content`: a string, or an array of content parts. Raises `Rejected`."""
     if type(content) is str:
-        return [Text(content, phase=phase)]
+        return [Text(content, None, phase)]
     if type(content) is not list:
         invalid(path, f"expected a string or an array of content parts, got {kind(content)}.")
     parts: list[Part] = []

@@ -68,10 +68,13 @@ def read_input(value: object, path: Path, losses: LossReport) -> Conversation:
         return conversation
     if type(value) is not list:
         invalid(path, f"expected a string or an array of items, got {kind(value)}.")
-    for index, wire in enumerate(value):
+    for index, item in enumerate(value):
         at = (*path, index)
-        item = as_object(wire, at)
-        item_type = text(item, "type", at) or _implied_type(item, at)
+        if type(item) is not dict:
+            item = as_object(item, at)
+        item_type = item.get("type")
+        if type(item_type) is not str or not item_type:
+            item_type = text(item, "type", at) or _implied_type(item, at)
         known = FIELDS.get(item_type)
         if known is not None and not item.keys() <= known:
             report_unknown(item, known, at, losses)
@@ -109,21 +112,22 @@ def _result_turn(conversation: Conversation, path: Path) -> Turn:
 
 def _on_message(conversation: Conversation, wire: Wire, path: Path) -> None:
     role = ROLES.get(need_text(wire, "role", path))
+    content = wire.get("content")
     if role is None:
         options = ", ".join(f"'{option}'" for option in ROLES)
         invalid((*path, "role"), f"'{wire['role']}' is not one of {options}.", code="invalid_value")
-    if wire.get("content") is None:
+    if content is None:
         invalid((*path, "content"), "this field is required.", code="missing_required_parameter")
     losses = conversation.losses
     phase = text(wire, "phase", path) if role == "assistant" else None
     if phase is not None:
         losses.approx(Rule.PHASE, (*path, "phase"))
-    parts = read_content(wire["content"], (*path, "content"), losses, phase)
+    parts = read_content(content, (*path, "content"), losses, phase)
     if role == "assistant":
         _message_turn(conversation, path).parts += parts
         conversation.has_message = True
     elif role == "user" or conversation.turns:
-        conversation.turns.append(Turn(role, parts, at=path))
+        conversation.turns.append(Turn(role, parts, None, None, path))
     else:
         texts = [part for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts):
@@ -162,7 +166,12 @@ def _on_function_call(conversation: Conversation, wire: Wire, path: Path) -> Non
         need_text(wire, "name", path),
         "" if given is not None else need_text(wire, "arguments", path),
         given,
-        at=path,
+        "function",
+        None,
+        None,
+        None,
+        None,
+        path,
     )
     if not wire.keys() <= PLAIN_CALL:
         _add_rarities(call, conversation, wire, path)
@@ -202,9 +211,12 @@ def _on_function_output(conversation: Conversation, wire: Wire, path: Path) -> N
     result = Result(
         text(wire, "call_id", path),
         _output(conversation, wire, path),
-        name=text(wire, "name", path),
-        extra=read_caller(wire, path, conversation.losses),
-        at=path,
+        False,
+        "function",
+        text(wire, "name", path) if "name" in wire else None,
+        None,
+        read_caller(wire, path, conversation.losses) if "caller" in wire else None,
+        path,
     )
     _result_turn(conversation, path).parts.append(result)
 
@@ -221,9 +233,12 @@ def _on_custom_output(conversation: Conversation, wire: Wire, path: Path) -> Non
 
 
 def _output(conversation: Conversation, wire: Wire, path: Path) -> list[Part]:
-    if wire.get("output") is None:
+    output = wire.get("output")
+    if type(output) is str:
+        return [Text(output)]
+    if output is None:
         invalid((*path, "output"), "this field is required.", code="missing_required_parameter")
-    return read_content(wire["output"], (*path, "output"), conversation.losses)
+    return read_content(output, (*path, "output"), conversation.losses)
 
 
 def _on_typed_output(conversation: Conversation, wire: Wire, path: Path) -> None:
