@@ -5,7 +5,6 @@ queues of their own. A current part that is complete makes room as soon as anoth
 a call once its arguments are a whole JSON value. Thinking is complete only when it closes: its signature comes then.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -100,8 +99,10 @@ class OneAtATime:
         self._next = 0
         self._renumbered: dict[int, int] = {}
 
-    def pass_on(self, events: Iterable[Event]) -> list[Event]:
+    def pass_on(self, events: list[Event]) -> list[Event]:
         """The events that may leave now."""
+        if self._passes(events):
+            return events
         out: list[Event] = []
         for event in events:
             match event:
@@ -121,6 +122,13 @@ class OneAtATime:
                 case _:
                     assert_never(event)
         return out
+
+    def _passes(self, events: list[Event]) -> bool:
+        """Whether only the current part grows and nothing has to be done about it, as in most reads of a stream."""
+        current = self._current
+        if current is None or self._waiting or self._depth is not None or self._renumbered[current] != current:
+            return False
+        return all(type(event) is Delta and event.k == current for event in events)
 
     def _open(self, event: Open, out: list[Event]) -> None:
         if self._current is None:

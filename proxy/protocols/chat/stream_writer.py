@@ -91,7 +91,12 @@ class StreamWriter:
         for event in events:
             match event:
                 case Delta():
-                    self._delta(event.k, event.text, event.logprobs, out)
+                    k, text = event.k, event.text
+                    if (head := self._heads[k]) and text and event.logprobs is None:
+                        self._grown[k] += len(text)
+                        out += (head, dumps(text), self._tails[k])
+                    else:
+                        self._delta(k, text, event.logprobs, out)
                 case Open():
                     self._open(event.k, event.part, out)
                 case Close():

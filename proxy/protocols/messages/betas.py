@@ -4,6 +4,7 @@ from proxy.protocols.fields import Wire, is_object
 
 _MCP = "mcp-client-2025-11-20"
 _BINDING_CONTROLS = "thinking-binding-controls-2026-08-01"
+_MCP_BLOCKS = ("mcp_tool_use", "mcp_tool_result")
 
 
 def betas_of(body: Wire) -> tuple[str, ...]:
@@ -19,8 +20,8 @@ def betas_of(body: Wire) -> tuple[str, ...]:
 def _mentions_mcp(messages: object) -> bool:
     """Whether calls of MCP servers are part of the history, which is so even when none is declared any more."""
     for message in messages if isinstance(messages, list) else ():
-        content = message.get("content") if is_object(message) and message.get("role") == "assistant" else None
-        for block in content if isinstance(content, list) else ():
-            if is_object(block) and block.get("type") in ("mcp_tool_use", "mcp_tool_result"):
+        content = message["content"] if message["role"] == "assistant" else ()
+        for block in content:
+            if block["type"] in _MCP_BLOCKS:
                 return True
     return False

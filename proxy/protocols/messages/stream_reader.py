@@ -66,6 +66,8 @@ class StreamReader:
         "_over",
         "_started",
         "_stop",
+        "_text",
+        "_text_index",
         "_told",
         "_usage",
         "exact",
@@ -78,6 +80,8 @@ class StreamReader:
         self._blocks = ReplyBlocks(spelling, "")
         self._open: dict[object, _Block] = {}
         self._newest: _Block | None = None
+        self._text_index: object = None  # of the newest block, while it is an open text; None for any other
+        self._text = -1  # the number of its part
         self._k = 0
         self._usage: Wire = {}
         self._stop: Wire | None = None
@@ -96,6 +100,13 @@ class StreamReader:
             self._fail_with("holds an event that is not an object")
             return
         event_type = wire.get("type") or event_name
+        if event_type == "content_block_delta" and self._text_index is not None:
+            delta = wire.get("delta")
+            if wire.get("index") == self._text_index and type(delta) is dict and delta.get("type") == "text_delta":
+                text = delta.get("text")
+                if text and type(text) is str:  # by far the most frequent event
+                    self._emit(Delta(self._text, text))
+                return
         on = ON.get(event_type) if type(event_type) is str else None
         if on is not None:
             on(self, wire)
@@ -250,7 +261,10 @@ def _on_block_start(reader: StreamReader, wire: Wire) -> None:
     if isinstance(part, Call) and not part.name:
         reader._fail_with(NAMELESS)
     else:
-        reader._open[key] = reader._newest = _begin(reader, native, part)
+        reader._open[key] = reader._newest = block = _begin(reader, native, part)
+        reader._text_index = None
+        if block.kind == "text" and block.k is not None and type(index) is int:
+            reader._text_index, reader._text = index, block.k
 
 
 def _begin(reader: StreamReader, native: Wire, part: ReplyPart) -> _Block:
@@ -286,7 +300,7 @@ def _on_block_stop(reader: StreamReader, wire: Wire) -> None:
     if block is not None:
         reader._close(block)
         if block is reader._newest:
-            reader._newest = None
+            reader._newest = reader._text_index = None
 
 
 def _on_message_delta(reader: StreamReader, wire: Wire) -> None:

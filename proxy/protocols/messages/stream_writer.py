@@ -89,10 +89,10 @@ class StreamWriter:
             if self._dead:
                 break
             match event:
-                case Delta() if self._head and event.text:
-                    out += (self._lead, dumps(event.text), _TAIL)
+                case Delta() if self._head and (text := event.text):
+                    out += (self._lead, dumps(text), _TAIL)
                     self._lead = self._head
-                    self._grown.append(event.text)
+                    self._grown.append(text)
                 case Delta():
                     out.append(self._free_text(event.text))
                 case Open():
@@ -215,7 +215,7 @@ class StreamWriter:
         if part is None or event.k != self._k:
             return b""
         if self._usage is None:
-            self._said += sum(map(bytes_of, self._grown))
+            self._said += bytes_of("".join(self._grown))
         start = self._lead.removesuffix(self._head)
         begun = not start
         self._head = self._lead = b""

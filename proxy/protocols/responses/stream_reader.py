@@ -6,7 +6,7 @@ Items may be open side by side, and servers leave out what they please: events f
 
 from collections.abc import Callable
 
-from proxy.canonical.events import End, Event, Fail, Finish, Ping, UsageUpdate
+from proxy.canonical.events import Delta, End, Event, Fail, Finish, Ping, UsageUpdate
 from proxy.canonical.fold import broken_stream
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.spelling import Spelling
@@ -14,7 +14,7 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.errors import read_failure
-from proxy.protocols.responses.item_reader import Item, ItemReader, item_of, need_exact
+from proxy.protocols.responses.item_reader import Growing, Item, ItemReader, item_of, need_exact
 from proxy.protocols.responses.logprobs import read_logprobs
 from proxy.protocols.responses.tables import PROGRESS_EVENTS, REPEATED_EVENTS, STOP_OF_REASON
 from proxy.protocols.responses.usage import read_usage
@@ -27,7 +27,7 @@ class StreamReader:
     the same event is to be fed again, decoded exactly.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_items", "_over", "_told", "exact", "items")
+    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_grows", "_items", "_over", "_told", "exact", "items")
 
     def __init__(
         self,
@@ -45,10 +45,14 @@ class StreamReader:
         self._over = False
         self._told: set[Rule] = set()
         self.exact = False  # whether long integers were decoded as they are
+        # The text that grew last, by its item's id and its content index: most events are its next delta.
+        self._grows: tuple[str, object, Growing] | None = None
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
         event_type = wire.get("type")
+        if event_type == "response.output_text.delta" and self._grow_again(wire):
+            return
         if type(event_type) is not str:
             event_type = "error" if wire.get("error") is not None else event_name
         if self._over:
@@ -121,7 +125,29 @@ class StreamReader:
             item = self._add(item_of(whole), whole.get("id"), index)
         self._settle(item, whole)
 
+    def grow_text(self, wire: Wire, text: str, logprobs: list[object] | None) -> None:
+        """A delta of a text."""
+        item_id, index = wire.get("item_id"), wire.get("content_index")
+        growing = self.items.text_part(self.find(wire, "message"), _number(index))
+        self._grows = (item_id, index, growing) if type(item_id) is str else None
+        self.items.grow(growing, text, logprobs)
+
+    def _grow_again(self, wire: Wire) -> bool:
+        """Take the next delta of the text that grew last, by far the most frequent event; False where it is another."""
+        if self._grows is None or self._over:
+            return False
+        item_id, index, growing = self._grows
+        text = wire.get("delta")
+        if wire.get("item_id") != item_id or wire.get("content_index") != index or growing.closed:
+            return False
+        if type(text) is not str or not text or wire.get("logprobs"):
+            return False
+        growing.pieces.append(text)
+        self._emit(Delta(growing.k, text))
+        return True
+
     def _add(self, item: Item, item_id: object, index: object) -> Item:
+        self._grows = None
         self._items.append(item)
         if type(item_id) is str:
             self._by_id[item_id] = item
@@ -238,9 +264,8 @@ def _number(value: object) -> int:
 def _on_text_delta(reader: StreamReader, wire: Wire) -> None:
     text = wire.get("delta")
     if type(text) is str and text:
-        growing = reader.items.text_part(reader.find(wire, "message"), _number(wire.get("content_index")))
         logprobs = wire.get("logprobs")
-        reader.items.grow(growing, text, read_logprobs(logprobs) if logprobs else None)
+        reader.grow_text(wire, text, read_logprobs(logprobs) if logprobs else None)
 
 
 def _on_text_done(reader: StreamReader, wire: Wire) -> None:

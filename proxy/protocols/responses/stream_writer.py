@@ -68,10 +68,17 @@ class StreamWriter:
 
     def write(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events."""
+        slots, out = self._slots, self._out
         for event in events:
             match event:
                 case Delta():
-                    self._delta(event)
+                    slot, text = slots[event.k], event.text
+                    if slot is None or slot.head is None or not text or event.logprobs:
+                        self._delta(event)
+                        continue
+                    slot.pieces.append(text)
+                    out += (slot.head, b"%d" % self._sequence, b',"delta":', dumps(text), END)
+                    self._sequence += 1
                 case Open():
                     self._open(event.part)
                 case Close():
@@ -92,8 +99,8 @@ class StreamWriter:
                     pass
                 case _:
                     assert_never(event)
-        written = b"".join(self._out)
-        self._out.clear()
+        written = b"".join(out)
+        out.clear()
         return written
 
     def _event(self, event_type: str, fields: Wire) -> None:
