@@ -156,3 +156,5 @@ container_of = messages.container_of
 # A citation that may be sent back to Messages, from what it wrote.
 read_message_citation = messages.read_citation
 continued = messages.continued
+# What ends a stream of Responses that passes through and has no end of its own.
+MissingEnd = responses.MissingEnd

@@ -279,7 +279,7 @@ class Prepared:
     def translation(self, scrub: Scrub = str) -> Translation | PassThrough:
         """The stream on its way to a client that streams. `scrub` takes secrets out of the backend's errors."""
         if self.same_protocol:
-            return PassThrough(self.backend, self.context, self.context.model_override, scrub)
+            return PassThrough(self.backend, self.context, self.context.model_override, scrub, self._way.dialect)
         return Translation(self._way, scrub, self._continuation)
 
     def folding(self) -> Folding:

@@ -16,7 +16,7 @@ from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
-from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol
+from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, MissingEnd
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.streams import DONE, Scrub, parse_event, undecodable
 
@@ -25,24 +25,32 @@ _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')  # at the start, where both vendors have it
 _STOPPED = re.compile(rb'"stop_reason"\s*:\s*"')
 _SEQUENCE = re.compile(rb'"sequence_number"\s*:\s*(\d{1,18})\b')
+_END_MARK = re.compile(rb"(?:event:[^\r\n]*[\r\n]+)?data:\s*\[DONE\].*", re.DOTALL)
 _TERMINAL = {
-    "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed"}),
+    "responses": frozenset({b"response.completed", b"response.incomplete", b"response.failed", b"response.cancelled"}),
     "messages": frozenset({b"message_stop"}),
 }
-_FAILED = b"response.failed"
+_FAILURES = frozenset({b"error", b"response.failed", b"response.cancelled"})
+_MILESTONES = frozenset(
+    {b"response.created", b"response.in_progress", b"response.output_item.added", b"response.output_item.done"}
+)
+_VENDORS_OWN = Dialect()
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 class PassThrough:
     """`override` is the model name that replaces the backend's in every event, or None; `scrub` takes secrets out of
-    the backend's errors.
+    the backend's errors; `dialect` says how the backend ends its streams.
     """
 
     __slots__ = (
         "_client",
         "_context",
+        "_early_mark",
+        "_finish_required",
         "_held",
         "_last",
+        "_missing_end",
         "_override",
         "_scrub",
         "_sse",
@@ -59,7 +67,12 @@ class PassThrough:
     stopped = False
 
     def __init__(
-        self, client: BackendProtocol, context: ReplyContext, override: str | None, scrub: Scrub = str
+        self,
+        client: BackendProtocol,
+        context: ReplyContext,
+        override: str | None,
+        scrub: Scrub = str,
+        dialect: Dialect = _VENDORS_OWN,
     ) -> None:
         self._client = client
         self._context = context
@@ -68,6 +81,9 @@ class PassThrough:
         self._sse = SseReader()
         self._held: list[bytes] = []  # the beginning of an event whose end has not come
         self._last = b""
+        self._finish_required = dialect.finish_required
+        self._missing_end = MissingEnd() if client == "responses" and dialect.lax_terminal else None
+        self._early_mark = False  # `[DONE]` came before what it should stand behind
         self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
         self.started = False
@@ -97,9 +113,8 @@ class PassThrough:
             return self.fail(undecodable("sent an event that is too large"))
         for event in events:
             self._look(event)
-        if self._override is None:
-            return self._shown(self._whole_events(chunk))
-        return self._shown(b"".join(map(self._renamed, events)))
+        out = self._whole_events(chunk) if self._override is None else b"".join(map(self._renamed, events))
+        return self._completed(self._shown(out)) if self._early_mark else self._shown(out)
 
     def end(self) -> bytes:
         """What was held back, if it is a whole event; an error event if the stream ended too early."""
@@ -110,15 +125,34 @@ class PassThrough:
         raw = b"".join(self._held) + b"\n\n" if self._override is None else b"".join(map(self._renamed, rest))
         out = self._shown(raw) if rest else b""
         self.finished = self.finished or (self._stopped and self.failed is None)
-        return out if self.finished or self.failed is not None else out + self.fail(broken_stream())
+        return out if self.finished or self.failed is not None else self._completed(out)
+
+    def _completed(self, out: bytes) -> bytes:
+        """The last bytes of a stream that lacks its end: with an end, if it may do without one, else with an error. An
+        end mark in them goes: whoever reads it reads no further.
+        """
+        if self._early_mark:
+            self._early_mark = False
+            out = _END_MARK.sub(b"", out)
+        if self._missing_end is not None:
+            end = self._missing_end.write(self._next_number(), self._context.now, self._override)
+            self.finished = bool(end)
+            if end:
+                return out + end
+        return out + self.fail(broken_stream())
+
+    def _next_number(self) -> int:
+        """The sequence number of the event behind the last one that has one."""
+        last = _SEQUENCE.search(self._last)
+        return int(last[1]) + 1 if last else self._context.sequence
 
     def fail(self, error: Error) -> bytes:
         """The client's error event."""
         if self.finished or self._stopped or self.failed is not None:
             return b""
         self.failed = error
-        if self._client == "responses" and (last := _SEQUENCE.search(self._last)):
-            self._context.sequence = int(last[1]) + 1
+        if self._client == "responses":
+            self._context.sequence = self._next_number()
         return CLIENTS[self._client].stream_writer(self._context).write([Fail(error)])
 
     def ping(self) -> bytes:
@@ -154,11 +188,14 @@ class PassThrough:
 
     def _look(self, event: SseEvent) -> None:
         name, payload = event
+        if payload == DONE:
+            self._end_mark()
+            return
         self._last = payload
         if not self.started and not self._begins(event):
             return
         if self._client == "chat":
-            if payload == DONE or _FINISH_REASON.search(payload):
+            if _FINISH_REASON.search(payload):
                 self.finished = True
             elif b'"error"' in payload:
                 self._look_for_error(event)
@@ -168,22 +205,31 @@ class PassThrough:
                 self.finished = True
             elif kind == b"message_delta" and _STOPPED.search(payload):
                 self._stopped = True
-            if kind in (b"error", _FAILED) or name == "error":
+            if kind in _FAILURES or name == "error":
                 self._look_for_error(event)
+            elif self._missing_end is not None and kind in _MILESTONES:
+                wire = parse_event(payload)
+                if not isinstance(wire, Error):
+                    self._missing_end.feed(wire)
+
+    def _end_mark(self) -> None:
+        if not self.started:
+            self.failed = broken_stream()
+        elif self.failed is not None or self.finished:
+            return
+        elif self._missing_end is not None or (self._client == "chat" and self._finish_required):
+            self._early_mark = True
+        else:
+            self.finished = self._client == "chat"
 
     def _begins(self, event: SseEvent) -> bool:
         """Whether the first event begins an answer. It decides about the status, so it alone is read in full."""
-        if event[1] == DONE:
-            self.failed = broken_stream()
-        else:
-            self._look_for_error(event)
+        self._look_for_error(event)
         self.started = self.failed is None
         return self.started
 
     def _look_for_error(self, event: SseEvent) -> None:
         name, payload = event
-        if payload == DONE:
-            return
         wire = parse_event(payload)
         if isinstance(wire, Error):
             self.failed = wire

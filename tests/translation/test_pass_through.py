@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from proxy.canonical.errors import Error, ErrorClass
 from proxy.canonical.reply import ReplyContext
+from proxy.canonical.target import Dialect
 from proxy.translation.codecs import BackendProtocol
 from proxy.translation.pass_through import PassThrough
+from tests.harness.grammar import check_stream
+from tests.harness.wire import read_events
 from tests.server.serving import EVENTS
 
 PROTOCOLS: tuple[BackendProtocol, ...] = ("chat", "responses", "messages")
@@ -20,6 +23,12 @@ GONE = Error(ErrorClass.BAD_GATEWAY, "gone")
 
 def passing(protocol: BackendProtocol, scrub: str = "no such secret") -> PassThrough:
     return PassThrough(protocol, ReplyContext("req_1", "m"), None, lambda text: text.replace(scrub, "[secret]"))
+
+
+def ending(protocol: BackendProtocol, *events: str, **flags: bool) -> tuple[PassThrough, bytes]:
+    """A stream that a backend of this dialect has sent, and what the client got."""
+    stream = PassThrough(protocol, ReplyContext("req_1", "m", now=9), None, dialect=Dialect(**flags))  # type: ignore[arg-type]
+    return stream, stream.feed("".join(events).encode()) + stream.end()
 
 
 def ends_an_event(out: bytes) -> bool:
@@ -150,3 +159,43 @@ def test_a_type_that_is_no_text_passes_as_well(protocol: BackendProtocol) -> Non
     passed.feed(EVENTS[protocol][0].encode())
     odd = b'data: {"x":1,"type":"\\ud83d"}\n\n'
     assert passed.feed(odd) == odd
+
+
+@pytest.mark.parametrize("mark", ["", "data: [DONE]\n\n", "event: done\r\ndata: [DONE]\r\n\r\n", "data:[DONE]"])
+def test_responses_that_lack_only_their_end_get_it_where_the_backend_is_known_for_it(mark: str) -> None:
+    """mapping.md 13.6: as when such a stream is translated."""
+    events = EVENTS["responses"][:-1]
+    stream, out = ending("responses", *events, mark, lax_terminal=True)
+    assert check_stream("responses", out, passed_through=True) == []
+    last = read_events(out.decode()).events[-1].data
+    whole = json.loads(EVENTS["responses"][-1].partition("data: ")[2])
+    assert out.startswith("".join(events).encode())
+    assert (last["type"], last["sequence_number"]) == ("response.completed", whole["sequence_number"])
+    assert last["response"] == {**whole["response"], "completed_at": 9, "usage": None}
+    assert (stream.finished, stream.failed) == (True, None)
+
+
+@pytest.mark.parametrize(("kept", "lax"), [(-2, True), (-1, False), (1, True)])
+def test_responses_with_an_open_item_are_cut_even_there(kept: int, lax: bool) -> None:
+    stream, out = ending("responses", *EVENTS["responses"][:kept], lax_terminal=lax)
+    assert check_stream("responses", out, expect_end="error", passed_through=True) == []
+    assert (stream.finished, stream.failed is not None) == (False, True)
+
+
+def test_an_end_mark_is_no_end_where_a_finish_reason_is_due() -> None:
+    """Nor may it stand before the error: whoever reads it reads no further."""
+    events = EVENTS["chat"][:3]
+    stream, out = ending("chat", *events, "data: [DONE]\n\n", finish_required=True)
+    assert out.startswith("".join(events).encode() + b'data: {"error":')
+    assert check_stream("chat", out, expect_end="error", passed_through=True) == []
+    assert stream.failed is not None
+    whole = "".join(EVENTS["chat"])
+    assert ending("chat", whole, finish_required=True)[1] == whole.encode()
+    assert ending("chat", *events, "data: [DONE]\n\n")[1].endswith(b"[DONE]\n\n")
+
+
+def test_a_response_that_was_cancelled_has_ended() -> None:
+    last = 'data: {"type":"response.cancelled","response":{"status":"cancelled"}}\n\n'
+    stream, out = ending("responses", *EVENTS["responses"][:3], last)
+    assert out == "".join([*EVENTS["responses"][:3], last]).encode()
+    assert stream.failed is not None

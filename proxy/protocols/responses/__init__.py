@@ -3,6 +3,7 @@
 from proxy.protocols.responses.deeds import read_deed, show_deed
 from proxy.protocols.responses.errors import read_error, write_error
 from proxy.protocols.responses.hosted_tools import HOSTED_NAMES, read_hosted_tool
+from proxy.protocols.responses.missing_end import MissingEnd
 from proxy.protocols.responses.reply_reader import read_reply
 from proxy.protocols.responses.reply_writer import write_reply
 from proxy.protocols.responses.request_reader import read_request
@@ -14,6 +15,7 @@ from proxy.protocols.responses.tables import HOSTED_TYPES
 __all__ = [
     "HOSTED_NAMES",
     "HOSTED_TYPES",
+    "MissingEnd",
     "StreamReader",
     "StreamWriter",
     "read_deed",
