@@ -122,7 +122,7 @@ def unfold(reply: Reply) -> Iterator[Event]:
 def _unfold_part(k: int, part: ReplyPart) -> Iterator[Event]:
     match part:
         case Text():
-            yield Open(k, Text("", phase=part.phase))
+            yield Open(k, Text("", phase=part.phase, apart=part.apart))
             logprobs = part.logprobs
             for piece in pieces(part.text):
                 yield Delta(k, piece, logprobs)

@@ -47,13 +47,16 @@ class Citation:
 
 @dataclass(slots=True)
 class Text:
-    """Visible text. `phase` is Responses' `commentary` or `final_answer`; `logprobs` has Chat's entry shape."""
+    """Visible text. `phase` is Responses' `commentary` or `final_answer`; `logprobs` has Chat's entry shape.
+    `apart`: in a reply, it belongs to another message than the text before it.
+    """
 
     text: str
     citations: list[Citation] | None = None
     phase: str | None = None
     logprobs: list[object] | None = None
     cache: CacheMark | None = None
+    apart: bool = False
 
 
 @dataclass(slots=True)

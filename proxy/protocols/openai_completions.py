@@ -132,7 +132,7 @@ class Paragraphs:
     """Where a blank line sets a text of an answer off from the text before it (mapping.md 2.4).
 
     Texts that touch are one text, which another protocol splits at its citations; texts with a call or with thinking
-    between them are not, nor is what Responses says before its work and after it.
+    between them are not, nor are the messages of one response.
     """
 
     __slots__ = ("_gaps", "_last", "_marks")
@@ -145,6 +145,7 @@ class Paragraphs:
     def open(self, part: ReplyPart) -> None:
         """Note the next part."""
         if isinstance(part, Text):
+            self._gaps += part.apart
             self._marks.append((self._gaps, part.phase))
         else:
             self._marks.append((self._gaps, None))

@@ -9,7 +9,9 @@ from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
+from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
+from tests.harness.wire import read_events
 
 DEEP = 900
 STREAMED: dict[ClientProtocol, bytes] = {
@@ -204,3 +206,24 @@ def test_a_prompt_is_estimated_alike_for_a_whole_reply_and_for_a_stream(backend:
         for stream in (False, True)
     ]
     assert counts == [64, 64]
+
+
+@pytest.mark.parametrize("phase", [None, "final_answer"])
+def test_two_messages_of_one_response_are_paragraphs_for_chat(phase: str | None) -> None:
+    items = [
+        {"id": f"msg_{number}", "type": "message", "role": "assistant", "status": "completed", "phase": phase}
+        | {"content": [{"type": "output_text", "text": text, "annotations": []} for text in texts]}
+        for number, texts in enumerate([["Look", "ing."], ["Found."]])
+    ]
+    response = {"id": "resp_1", "object": "response", "status": "completed", "model": "m", "output": items}
+    whole = json.loads(prepared("chat", "responses", STREAMED["chat"]).reply(json.dumps(response).encode()))
+    assert whole["choices"][0]["message"]["content"] == "Looking.\n\nFound."
+    begun = {"type": "response.created", "response": {**response, "status": "in_progress", "output": []}}
+    done = [
+        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+    ]
+    events = [begun, *done, {"type": "response.completed", "response": response}]
+    stream = prepared("chat", "responses", STREAMED["chat"]).translation()
+    out = stream.feed("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()).decode()
+    streamed = assemble("chat", read_events(out).events)
+    assert streamed["choices"][0]["message"]["content"] == "Looking.\n\nFound."

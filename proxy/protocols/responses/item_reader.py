@@ -83,6 +83,7 @@ class ItemReader:
     __slots__ = (
         "_calls",
         "_k",
+        "_speaking",
         "_spelling",
         "called",
         "emit",
@@ -106,6 +107,7 @@ class ItemReader:
         self._spelling = spelling
         self._calls = 0
         self._k = 0
+        self._speaking: Item | None = None  # the message of the last text
 
     def start(self, response: Wire) -> None:
         """Emit Start, once. Some servers change the response's id later: the first one holds."""
@@ -175,7 +177,10 @@ class ItemReader:
         growing = item.texts.get(index)
         if growing is None:
             self.spoke = True
-            growing = item.texts[index] = self._open(Text("", phase=item.phase))
+            # Deltas that name neither a known item nor its place may well go on with the same message.
+            apart = self._speaking not in (None, item) and item.id is not None
+            self._speaking = item
+            growing = item.texts[index] = self._open(Text("", phase=item.phase, apart=apart))
         return growing
 
     def refusal_part(self, item: Item, index: int) -> Growing:

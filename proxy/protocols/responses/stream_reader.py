@@ -107,7 +107,8 @@ class StreamReader:
         if item is None and type(index) is int:
             item = self._by_index.get(index)
         if item is None or item.type != item_type:
-            return self._add(Item(item_type), item_id, index)
+            known = type(item_id) is str and type(index) is int
+            return self._add(Item(item_type, str(item_id) if known else None), item_id, index)
         return item
 
     def announce(self, wire: Wire, index: object) -> None:

@@ -432,7 +432,7 @@ def test_phases_refusals_and_further_messages() -> None:
         Open(1, Refusal("")),
         Delta(1, "no"),
         Delta(1, "!"),
-        Open(2, Text("")),
+        Open(2, Text("", apart=True)),
         Delta(2, "b"),
         Close(2),
         Close(0),
@@ -465,7 +465,7 @@ def test_ids_that_change_between_the_events_and_the_end() -> None:
         Delta(0, "Hi"),
         Delta(0, " there"),
         Close(0),
-        Open(1, Text("")),
+        Open(1, Text("", apart=True)),
         Delta(1, "Bye"),
         Close(1),
     ]
@@ -685,3 +685,20 @@ def test_whatever_comes_the_promises_of_the_canonical_stream_hold(data: st.DataO
 def test_events_in_any_order_keep_the_promises_too(wires: list[Wire]) -> None:
     events, _ = read(*json.loads(json.dumps(wires)))
     assert keeps_its_promises(events)
+
+
+@pytest.mark.parametrize(
+    ("places", "apart"),
+    [
+        ([{"item_id": "a", "output_index": 0}, {"item_id": "b", "output_index": 1}], True),
+        ([{"item_id": "a", "output_index": 0}, {"item_id": "b", "output_index": 0}], None),
+        ([{"item_id": "a"}, {"item_id": "b"}], False),
+        ([{}, {}], False),
+        ([{"output_index": 0, "content_index": 0}, {"output_index": 0, "content_index": 1}], False),
+    ],
+)
+def test_only_what_is_known_to_be_another_message_is_set_apart(places: list[Wire], apart: bool | None) -> None:
+    """mapping.md 13.9: toward Chat a blank line stands before it. Servers leave out ids and places."""
+    events, _ = read(CREATED, *(event("output_text.delta", delta="x", **place) for place in places))
+    found = [opened.part.apart for opened in events if isinstance(opened, Open) and isinstance(opened.part, Text)]
+    assert found == [False] if apart is None else [False, apart]
