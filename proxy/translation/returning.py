@@ -4,6 +4,8 @@ An envelope is opened and its block stands in the history as the backend sent it
 envelope never reaches a backend.
 """
 
+from typing import assert_never
+
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import HostedCall, Part, Reasoning, Text, Turn
 from proxy.canonical.request import Request
@@ -11,20 +13,15 @@ from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.carriers import ANTHROPIC_FORMAT, with_shown
-from proxy.translation.codecs import BACKENDS
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in
+from proxy.translation.opened import Carried, read_content
 from proxy.translation.recall import DETAILS
 from proxy.translation.restoring import CITATIONS, Cited, place, restore_citations, without_shown
 
 OPENAI_FORMAT = "openai-responses-v1"
 
 _TOKENS = ("signature", "data", "encrypted_content")
-_REASONING_TYPES = {
-    "messages": frozenset({"thinking", "redacted_thinking"}),
-    "responses": frozenset({"reasoning"}),
-    "chat": frozenset({"reasoning.text", "reasoning.summary", "reasoning.encrypted"}),
-}
 
 
 def open_carriers(request: Request, target: Target, scope: Scope, losses: LossReport) -> None:
@@ -32,25 +29,28 @@ def open_carriers(request: Request, target: Target, scope: Scope, losses: LossRe
     run: list[Turn] = []
     emptied = False
     for turn in request.turns:
-        if turn.role != "assistant":
-            run = _restored(run, losses)
-        elif any(type(part) is Reasoning or _held(part) for part in turn.parts):
-            turn.parts = _Opening(target, scope, losses).turn(turn.parts)
-            emptied = emptied or not turn.parts
+        if turn.role == "assistant":
             run.append(turn)
-        elif turn.parts:
-            run.append(turn)
-    _restored(run, losses)
+        elif run:
+            emptied |= _restore(run, target, scope, losses)
+            run = []
+    emptied |= _restore(run, target, scope, losses)
     if emptied:  # an empty message would look like an answer to be continued
         request.turns = [turn for turn in request.turns if turn.parts or turn.role != "assistant"]
 
 
-def _restored(run: list[Turn], losses: LossReport) -> list[Turn]:
-    """What carriers brought back for other parts of the same run of turns; gives an empty run to go on with."""
-    if run:
-        restore_citations(run, losses)
-        without_shown(run)
-    return []
+def _restore(run: list[Turn], target: Target, scope: Scope, losses: LossReport) -> bool:
+    """Open the carriers of a run of assistant turns, which is one turn to the backend; whether one became empty."""
+    if not any(type(part) is Reasoning or _held(part) for turn in run for part in turn.parts):
+        return False
+    spoke = [turn for turn in run if turn.parts]
+    opening = _Opening(target, scope, losses)
+    for turn in spoke:
+        turn.parts = opening.turn(turn.parts)
+    opening.fit(spoke)
+    restore_citations(spoke, losses)
+    without_shown(spoke)
+    return not all(turn.parts for turn in spoke)
 
 
 def _held(part: Part) -> str:
@@ -62,7 +62,7 @@ def _held(part: Part) -> str:
 
 
 class _Opening:
-    """One assistant turn. `failed`: some of its reasoning could not be restored."""
+    """One run of assistant turns. `failed`: some of its reasoning could not be restored."""
 
     __slots__ = ("_at", "_failed", "_losses", "_scope", "_target", "_thought")
 
@@ -75,9 +75,11 @@ class _Opening:
         self._at = 0  # characters of a Chat message before what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
+        """The parts of one turn of the run, with what its carriers bring back."""
         opened: list[Part] = []
         text_entry: Reasoning | None = None  # Chat's entry with the text, whose envelope may follow
         offsets: dict[int, int] = {}
+        self._at, self._thought = 0, None
         for part in parts:
             if isinstance(part, HostedCall) and (envelope := _held(part)):
                 opened = [other for other in opened if not (type(other) is HostedCall and other.id == part.id)]
@@ -104,42 +106,46 @@ class _Opening:
             else:
                 opened += self._natively(part)
         opened += self._natively(text_entry)
-        return self._fitting(place(opened, offsets))
+        return place(opened, offsets)
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
         if origin_in(envelope) != self._scope.origin:
             return self._foreign(part, shown)
         content = open_envelope(envelope, self._scope)
-        kinds = content.get("k") if content is not None else None
-        if content is None or not isinstance(kinds, list):
+        if content is None:
             return self._drop(part, Rule.CARRIER_BAD)
-        before = content.get("p")
-        self._at = max(self._at, before if type(before) is int else 0)
-        field = content.get("c")
-        named = field if isinstance(field, str) else None
-        if "plain" in kinds:
-            return [Reasoning(shown, full=True, field=named, at=part.at)]
-        items = content.get("v")
-        if not isinstance(items, list) or not items or not all(is_object(item) for item in items):
+        carried = read_content(content, self._target.protocol, trusted=bool(self._scope.keys))
+        if carried is None:
             return self._drop(part, Rule.CARRIER_BAD)
-        if DIRECTIVE in kinds:
-            return [HostedCall(DIRECTIVE, item, at=part.at) for item in items]
-        if CITATIONS in kinds:
-            return [Cited(CITATIONS, {}, at=part.at, blocks=items)]
-        hosted = "hosted" in kinds
-        known = BACKENDS[self._target.protocol].hosted_types if hosted else _REASONING_TYPES[self._target.protocol]
-        restored: list[Part] = []
-        for item in items:
-            # Without a key anyone can write an envelope, so what it holds is held to the form that a vendor gives it.
-            if item.get("type") not in known and not (hosted and self._scope.keys):
-                return self._drop(part, Rule.CARRIER_BAD)
-            if not hosted and not with_shown(item, shown) and not self._without_text(item):
+        self._at = max(self._at, carried.before)
+        match carried.kind:
+            case "plain":
+                return [Reasoning(shown, full=True, field=carried.field, at=part.at)]
+            case "reasoning":
+                return self._thoughts(part, carried, shown)
+            case "hosted":
+                return [HostedCall(str(item.get("type")), item, own=True, at=part.at) for item in carried.items]
+            case "directive":
+                return [HostedCall(DIRECTIVE, item, at=part.at) for item in carried.items]
+            case "citations":
+                return [Cited(CITATIONS, {}, at=part.at, blocks=carried.items)]
+            case _:
+                assert_never(carried.kind)
+
+    def _thoughts(self, part: Reasoning, carried: Carried, shown: str) -> list[Part]:
+        """The vendor's own blocks, with their visible text; none where the text was edited and had to stay."""
+        for item in carried.items:
+            if not with_shown(item, shown) and not self._without_text(item):
                 return self._drop(part, Rule.FOREIGN_REASONING)
-            if hosted:
-                restored.append(HostedCall(str(item.get("type")), item, own=True, at=part.at))
-            else:
-                restored.append(Reasoning(shown, native=item, field=named, at=part.at))
-        return restored
+            if self._target.protocol == "messages" and not self._is_signed(item):
+                return self._drop(part, Rule.FOREIGN_REASONING)
+        return [Reasoning(shown, native=item, field=carried.field, at=part.at) for item in carried.items]
+
+    def _is_signed(self, block: Wire) -> bool:
+        """Whether the vendor can tell that a block of thinking is its own; not every server of its protocol signs."""
+        if block.get("type") == "redacted_thinking":
+            return bool(block.get("data"))
+        return bool(block.get("signature")) or self._target.dialect.unsigned_thinking
 
     def _without_text(self, item: Wire) -> bool:
         """Whether an item whose text was edited is still good: Responses reads only the encrypted content."""
@@ -172,15 +178,18 @@ class _Opening:
         self._losses.drop(rule, part.at)
         return []
 
-    def _fitting(self, parts: list[Part]) -> list[Part]:
-        """All or nothing a turn toward Messages; toward Responses no reasoning without what it led to."""
+    def fit(self, run: list[Turn]) -> None:
+        """All or nothing a run toward Messages; toward Responses no reasoning without what it led to. In place."""
         if self._target.protocol == "messages" and self._failed:
-            return [part for part in parts if type(part) is not Reasoning]
+            for turn in run:
+                turn.parts = [part for part in turn.parts if type(part) is not Reasoning]
         if self._target.protocol == "responses":
-            while parts and type(parts[-1]) is Reasoning:
-                self._losses.drop(Rule.FOREIGN_REASONING, parts[-1].at)
-                parts = parts[:-1]
-        return parts
+            for turn in reversed(run):
+                while turn.parts and isinstance(last := turn.parts[-1], Reasoning):
+                    self._losses.drop(Rule.FOREIGN_REASONING, last.at)
+                    turn.parts.pop()
+                if turn.parts:
+                    break
 
 
 def strip_envelopes(wire: object, path: Path, losses: LossReport, *, as_text: bool = False) -> None:
