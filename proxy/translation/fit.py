@@ -5,7 +5,7 @@ that equals the default is removed in silence, since nothing changes.
 """
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import Reasoning
+from proxy.canonical.parts import Part, Reasoning, Text
 from proxy.canonical.request import Effort, Request, Sampling
 from proxy.canonical.target import Dialect, ModelProfile, Target
 from proxy.translation import estimate
@@ -286,14 +286,20 @@ def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, lo
 def _open_loop_without_thinking(request: Request) -> bool:
     """Whether the last assistant turn would have to begin with a thinking block that can't be restored.
 
-    With a budget Claude wants its own thinking back in front of the final assistant turn (mapping.md 8.7).
+    With a budget Claude wants its own thinking back in front of the final assistant turn (mapping.md 8.7), which may be
+    several turns here: items of Responses and messages of Chat that follow each other become one message.
     """
+    first: Part | None = None
+    found = False
     for turn in reversed(request.turns):
-        if turn.role == "assistant":
-            first = turn.parts[0] if turn.parts else None
-            native = first.native if isinstance(first, Reasoning) else None
-            return native is None or not (native.get("signature") or native.get("data"))
-    return False
+        if turn.role != "assistant":
+            if found:
+                break
+            continue
+        found = True
+        first = next((part for part in turn.parts if not (isinstance(part, Text) and not part.text.strip())), first)
+    native = first.native if isinstance(first, Reasoning) else None
+    return found and (native is None or not (native.get("signature") or native.get("data")))
 
 
 def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
