@@ -85,7 +85,8 @@ class BackendCodec:
 
     `hosted_names`: what a tool choice calls hosted tools, by their kind. `betas`: what a request must be sent with.
     `read_deed`: what a call of a hosted tool, with its result where that is apart, did. `hosted_types`: types of what
-    only this protocol knows, as it may come back out of an envelope.
+    only this protocol knows, as it may come back out of an envelope. `reasoning_fields`: where reasoning may have stood
+    in a message, where there is more than one place.
     """
 
     write_request: Callable[[Request, Target, LossReport], Wire]
@@ -96,6 +97,7 @@ class BackendCodec:
     betas: Callable[[Wire], tuple[str, ...]] = _none
     read_deed: Callable[[Wire, Wire | None], Deed | None] = _read_nothing
     hosted_types: frozenset[str] = frozenset()
+    reasoning_fields: frozenset[str] = frozenset()
 
 
 CLIENTS: dict[ClientProtocol, ClientCodec] = {
@@ -128,7 +130,13 @@ CLIENTS: dict[ClientProtocol, ClientCodec] = {
 }
 
 BACKENDS: dict[BackendProtocol, BackendCodec] = {
-    "chat": BackendCodec(chat.write_request, chat.read_reply, chat.StreamReader, chat.read_error),
+    "chat": BackendCodec(
+        chat.write_request,
+        chat.read_reply,
+        chat.StreamReader,
+        chat.read_error,
+        reasoning_fields=chat.REASONING_FIELDS,
+    ),
     "responses": BackendCodec(
         responses.write_request,
         responses.read_reply,

@@ -15,9 +15,6 @@ from proxy.translation.restoring import CITATIONS
 
 Kind = Literal["plain", "reasoning", "hosted", "citations", "directive"]
 
-# The names under which Chat servers give reasoning, and take it back.
-FIELDS = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
-
 _KINDS: dict[str, Kind] = {
     "plain": "plain",
     "reasoning": "reasoning",
@@ -30,7 +27,7 @@ _KINDS: dict[str, Kind] = {
 @dataclass(slots=True)
 class Carried:
     """`items` are blocks, items or entries as their vendor wrote them, but for visible text that is only hashed.
-    `field`: the Chat field that reasoning came under. `before`: characters of a Chat message before it.
+    `field`: where in a Chat message the reasoning stood. `before`: characters of a Chat message before it.
     """
 
     kind: Kind
@@ -50,7 +47,7 @@ def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> 
     carried.before = max(0, before) if type(before) is int else 0
     name = content.get("c")
     if name is not None:
-        if not isinstance(name, str) or name not in FIELDS or protocol != "chat":
+        if not isinstance(name, str) or name not in BACKENDS[protocol].reasoning_fields:
             return None
         carried.field = name
     if carried.kind == "plain":

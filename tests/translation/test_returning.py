@@ -1,7 +1,7 @@
 """What a backend gets back of its reasoning after a client has kept it, changed it or lost some (mapping.md 8.6)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,8 +10,11 @@ from proxy.translation import pair
 from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
-from tests.harness.wire import Json, Protocol
+from tests.harness.assemble import assemble
+from tests.harness.grammar import check_stream
+from tests.harness.wire import Json, Protocol, read_events
 from tests.properties.test_carriers import first_request, with_answer
+from tests.translation.test_hosted_calls import message_events, response_events
 
 SCOPE = Scope("0123456789ab", (bytes(range(32)),))
 BAD = "drg1.0123456789ab.AAAA"
@@ -39,15 +42,57 @@ def losses(ready: pair.Prepared) -> list[str]:
 
 
 def after(
-    client: Protocol, backend: Target, reply: Json, change: Callable[[Json], None] | None = None
+    client: Protocol,
+    backend: Target,
+    reply: Json,
+    change: Callable[[Json], None] | None = None,
+    *,
+    stream: bool = False,
 ) -> pair.Prepared:
     """The request of the turn after this answer, which the client keeps, changed or not."""
-    request = first_request(client, stream=False)
-    answer = json.loads(prepared(client, request, backend).reply(json.dumps(reply).encode()))
-    following = with_answer(client, request, answer)
+    request = first_request(client, stream=stream)
+    following = with_answer(client, request, answered(prepared(client, request, backend), reply))
     if change is not None:
         change(following)
     return prepared(client, following, backend)
+
+
+def answered(ready: pair.Prepared, reply: Json) -> Json:
+    """The answer as the client has it in the end."""
+    if not ready.stream:
+        return json.loads(ready.reply(json.dumps(reply).encode()))
+    translation = ready.translation()
+    written = b"".join([*map(translation.feed, streamed(ready.backend, reply)), translation.end()])
+    client: Protocol = ready.client  # type: ignore[assignment]
+    assert check_stream(client, written) == []
+    return assemble(client, read_events(written.decode()).events)
+
+
+def chat_events(whole: Json) -> Iterator[Json]:
+    choice = whole["choices"][0]
+    message = choice["message"]
+    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    content = message.get("content") or []
+    said: list[Json] = [
+        {"content": part} for part in ([content] if isinstance(content, str) else [[e] for e in content])
+    ]
+    thought = [{name: message[name]} for name in ("reasoning", "reasoning_content") if name in message]
+    calls = [{"tool_calls": [{"index": index, **call}]} for index, call in enumerate(message["tool_calls"])]
+    for delta in [*thought, *said, *calls]:
+        yield {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+
+
+EVENTS: dict[str, Callable[[Json], Iterator[Json]]] = {
+    "chat": chat_events,
+    "messages": message_events,
+    "responses": response_events,
+}
+
+
+def streamed(backend: str, whole: Json) -> Iterator[bytes]:
+    for event in EVENTS[backend](whole):
+        yield f"data: {json.dumps(event)}\n\n".encode()
 
 
 # --- what backends answer ---
@@ -131,3 +176,47 @@ def test_a_budget_stays_where_the_whole_message_begins_with_thinking() -> None:
     ready = after("responses", target("messages", "claude-opus-4-5"), TWO_THOUGHTS, change)
     assert json.loads(ready.body)["thinking"]["type"] == "enabled"
     assert kinds(ready) == [["thinking", "text", "tool_use", "thinking", "text", "tool_use"]]
+
+
+# --- what a Chat server said beside its text comes back where it stood (mapping.md 8.5, 8.8) ---
+
+
+def chat_answer(message: Json) -> Json:
+    choice = {"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", **message}}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    return {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+
+
+def tool_call(call_id: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": "tool_1", "arguments": '{"a":"b"}'}}
+
+
+def chunk(words: str) -> Json:
+    return {"type": "thinking", "thinking": [text(words)]}
+
+
+CONTENTS: list[Json] = [
+    [chunk("Hm."), text("I'll look.")],
+    [chunk("Hm.")],
+    [text("Wait."), chunk("Hm."), text("I'll look.")],
+]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("client", ["messages", "responses"])
+def test_mistral_gets_its_list_back(client: Protocol, content: Json, stream: bool) -> None:
+    reply = chat_answer({"content": content, "tool_calls": [tool_call("abcdefghi")]})
+    ready = after(client, target("chat", dialect="mistral"), reply, stream=stream)
+    assert history(ready) == [{"role": "assistant", "content": content, "tool_calls": [tool_call("abcdefghi")]}]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("words", ["I'll look.", ""])
+@pytest.mark.parametrize("client", ["messages", "responses"])
+def test_thinking_between_tags_goes_back_between_tags(client: Protocol, words: str, stream: bool) -> None:
+    said = "<think>\nHm.\n</think>" + (f"\n\n{words}" if words else "")
+    reply = chat_answer({"content": said, "tool_calls": [tool_call("call_a")]})
+    backend = Target("chat", "m", Dialect(think_tags=True))
+    ready = after(client, backend, reply, stream=stream)
+    assert history(ready) == [{"role": "assistant", "content": said, "tool_calls": [tool_call("call_a")]}]

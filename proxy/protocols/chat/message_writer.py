@@ -261,7 +261,7 @@ class _AssistantMessage:
         self._apart = False  # whether the next text begins a paragraph
         self._phase: str | None = None
         self._calls: list[Wire] = []
-        self._reasoning: list[Reasoning] = []
+        self._reasoning: list[tuple[Reasoning, int]] = []  # with the characters of the text before
         self._refusal = ""
 
     def write(self, run: list[Turn], *, in_loop: bool) -> Wire:
@@ -292,7 +292,7 @@ class _AssistantMessage:
             case Call():
                 self._calls.append(_write_call(part, self._losses))
             case Reasoning():
-                self._reasoning.append(part)
+                self._reasoning.append((part, len(self._text)))
             case Refusal():
                 self._refusal += part.text
             case Audio():

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Audio, CacheMark, Document, Image, Part, Reasoning, Refusal, Source, Text
-from proxy.protocols.chat.tables import AUDIO_FORMATS, DETAILS
+from proxy.protocols.chat.tables import AUDIO_FORMATS, DETAILS, IN_CONTENT
 from proxy.protocols.fields import (
     Wire,
     as_object,
@@ -147,7 +147,7 @@ def _read_video(_wire: Wire, path: Path, losses: LossReport) -> None:
 
 def _read_thinking(wire: Wire, path: Path, _losses: LossReport) -> Reasoning:
     """Mistral's `{"type": "thinking", "thinking": [{"type": "text", "text": …}]}`."""
-    return Reasoning(thinking_text(wire.get("thinking")), full=True, native=wire, field="content", at=path)
+    return Reasoning(thinking_text(wire.get("thinking")), full=True, native=wire, field=IN_CONTENT, at=path)
 
 
 def thinking_text(value: object) -> str:

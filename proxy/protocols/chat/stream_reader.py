@@ -19,7 +19,7 @@ from proxy.protocols.chat.call_fragments import CallFragments, Fragment, read_fr
 from proxy.protocols.chat.part_reader import thinking_text
 from proxy.protocols.chat.prose import Prose
 from proxy.protocols.chat.reply_citations import read_annotation, read_searches
-from proxy.protocols.chat.tables import FAILURES, STOPS
+from proxy.protocols.chat.tables import FAILURES, IN_CONTENT, IN_TAGS, STOPS
 from proxy.protocols.chat.think_tags import ThinkTags
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import read_usage
@@ -226,7 +226,7 @@ class StreamReader:
     def _say_pieces(self, pieces: list[tuple[bool, str]], logprobs: list[object] | None) -> None:
         for thinking, piece in pieces:
             if thinking:
-                self._prose.think(piece, "content")
+                self._prose.think(piece, IN_TAGS)
             else:
                 self._prose.say(piece, logprobs)
 
@@ -238,7 +238,7 @@ class StreamReader:
             case "thinking":
                 thought = thinking_text(item.get("thinking"))
                 if thought:
-                    self._prose.think(thought, "content")
+                    self._prose.think(thought, IN_CONTENT)
             case "refusal":
                 declined = _text(item.get("refusal"))
                 if declined:

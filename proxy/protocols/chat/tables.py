@@ -114,6 +114,13 @@ FAILURES: dict[str, ErrorClass] = {
     "insufficient_system_resource": ErrorClass.OVERLOADED,
 }
 
+# Where thinking stands in a message, as a reasoning part's `field` has it (mapping.md 8.5, 8.8). The first three are
+# fields of the message; Mistral puts it among the parts of the content, raw templates between tags in its text.
+DETAILS_FIELD = "reasoning_details"
+IN_CONTENT = "content"
+IN_TAGS = "<think>"
+REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", DETAILS_FIELD, IN_CONTENT, IN_TAGS})
+
 # What is lost when a part that only its own protocol knows stands in the history.
 OPAQUE_RULES: dict[str, Rule] = {
     "compaction": Rule.COMPACTION,

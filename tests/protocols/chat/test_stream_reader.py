@@ -230,14 +230,14 @@ def test_thinking_between_tags_is_told_apart_where_the_server_leaves_them() -> N
     chunks = (say("<thi"), say("nk>Hm</"), say("think>\n\nHi <think>"))
     assert parts(*chunks) == [Text("<think>Hm</think>\n\nHi <think>")]
     assert parts(*chunks, dialect=Dialect(think_tags=True)) == [
-        Reasoning("Hm", full=True, field="content"),
+        Reasoning("Hm", full=True, field="<think>"),
         Text("Hi <think>"),
     ]
 
 
 def test_a_tag_that_is_never_closed_is_thinking_to_the_end() -> None:
     assert parts(say("<think>Hm</th"), dialect=Dialect(think_tags=True)) == [
-        Reasoning("Hm</th", full=True, field="content")
+        Reasoning("Hm</th", full=True, field="<think>")
     ]
 
 
