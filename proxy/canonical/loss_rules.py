@@ -39,7 +39,9 @@ ABOUT: dict[Rule, About] = {
     ),
     Rule.ASYNC_TOOL: _refuse("5.1", "A tool whose result may come turns later has no form in the backend's protocol."),
     Rule.AUDIO_IN: _refuse("4.4", "The backend's protocol takes no spoken input."),
-    Rule.BAD_ARGS: _approx("4.9", "Arguments of a call that are no JSON object are wrapped in one."),
+    Rule.BAD_ARGS: _approx(
+        "4.9 5.2", "Arguments of a call that are no JSON object are wrapped in one, or read as far as they are text."
+    ),
     Rule.BUDGET_TOO_SMALL: _approx("8.3", "Thinking is off, since the output limit leaves no room for a budget."),
     Rule.CACHE_TTL: _approx(
         "10.1", "A prompt-cache mark stands elsewhere or lives as long as the backend can nearest say."

@@ -68,28 +68,36 @@ def _as_function_ref(ref: ToolRef) -> ToolRef:
     return ToolRef("function", ref.name, ref.namespace) if ref.kind == "custom" else ref
 
 
-def unwrap(arguments: str) -> str:
-    """The free text inside whole arguments; arguments of any other form are the text themselves, never an error."""
-    try:
-        value = loads(arguments)
-    except NotJson:
-        return arguments
-    if type(value) is dict and len(value) == 1 and type(value.get(PROPERTY)) is str:
-        return well_formed(value[PROPERTY])
-    return arguments
-
-
-def unwrap_reply(reply: Reply) -> None:
-    """The free text of the calls of a whole reply, in place."""
+def unwrap_reply(reply: Reply, losses: LossReport) -> None:
+    """The free text of the calls of a whole reply, in place: what a stream of it would show."""
     for part in reply.parts:
         if type(part) is Call and part.kind == "custom":
-            part.arguments = unwrap(part.arguments)
+            decoder = StringDecoder()
+            part.arguments = decoder.feed(part.arguments) + decoder.end()
+            _note(decoder, losses)
+
+
+def _note(decoder: "StringDecoder", losses: LossReport) -> None:
+    if decoder.odd:
+        losses.approx(Rule.BAD_ARGS, ("reply",))
 
 
 _PREFIX = re.compile(r'\s*\{\s*"input"\s*:\s*"')
 _PREFIX_LIMIT = 64  # characters; a model that has not come to the text by then writes something else
-_RUN = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*')
-_HIGH_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}$")
+# What can be decoded, up to the end of the string or to an escape of which more may come: half a pair is one with what
+# follows it.
+_RUN = re.compile(
+    r"""(?:
+        [^"\\]+
+      | \\[^u]
+      | \\u(?![dD][89abAB])[0-9a-fA-F]{4}
+      | \\u[dD][89abAB][0-9a-fA-F]{2}(?=[^\\]|\\[^u]|\\u[0-9a-fA-F]{4}|\\u[0-9a-fA-F]{0,3}[^0-9a-fA-F])
+      | \\u(?=[0-9a-fA-F]{0,3}[^0-9a-fA-F])
+    )*""",
+    re.VERBOSE,
+)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([^u]))", re.DOTALL)
+_ESCAPED = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class _Stage(Enum):
@@ -100,64 +108,88 @@ class _Stage(Enum):
 
 
 class StringDecoder:
-    """Pieces of `{"input":"…"}` in, pieces of the decoded string out."""
+    """Pieces of `{"input":"…"}` in, pieces of the decoded string out; what they add up to does not depend on the cuts.
 
-    __slots__ = ("_held", "_stage")
+    What follows the string can change nothing: its text has gone out. Arguments of any other form are the text
+    themselves, never an error. `odd`, once all has come: they were not exactly one string.
+    """
+
+    __slots__ = ("_held", "_stage", "odd")
 
     def __init__(self) -> None:
         self._held = ""
         self._stage = _Stage.PREFIX
+        self.odd = False
 
     def feed(self, piece: str) -> str:
         """What can be told of the text now. An escape that is not whole yet is held back."""
-        if self._stage is _Stage.AFTER:
-            return ""
         self._held += piece
         if self._stage is _Stage.PREFIX:
-            match = _PREFIX.match(self._held)
+            match = _PREFIX.match(self._held, 0, _PREFIX_LIMIT)
             if match is not None:
                 self._stage = _Stage.TEXT
                 self._held = self._held[match.end() :]
-            elif len(self._held) > _PREFIX_LIMIT:
+            elif len(self._held) >= _PREFIX_LIMIT:
                 self._stage = _Stage.WHOLE
-        return self._text() if self._stage is _Stage.TEXT else ""
+        if self._stage is _Stage.TEXT:
+            return self._text()
+        if self._stage is _Stage.AFTER:
+            self._held = self._held.strip()[:2]
+        return ""
 
     def end(self) -> str:
         """What is left when the arguments end: all of them, if they never had the expected form."""
-        if self._stage in (_Stage.PREFIX, _Stage.WHOLE):
-            return unwrap(self._held)
-        return _decoded(self._held) if self._stage is _Stage.TEXT else ""
+        if self._stage is _Stage.AFTER:
+            self.odd = self._held != "}"
+            return ""
+        if self._stage is _Stage.TEXT:
+            self.odd = True
+            return _decoded(self._held)
+        text = _only_string(self._held)
+        self.odd = text is None
+        return self._held if text is None else text
 
     def _text(self) -> str:
         run = _RUN.match(self._held)
-        whole = run[0] if run is not None else ""
-        closed = self._held[len(whole) :].startswith('"')
-        if closed:
-            self._stage = _Stage.AFTER
-            return _decoded(whole)
-        # The second half of a surrogate pair may come with the next piece.
-        half = _HIGH_HALF.search(whole)
-        ready = whole[: half.start()] if half is not None else whole
+        ready = run[0] if run is not None else ""
         self._held = self._held[len(ready) :]
+        if self._held.startswith('"'):
+            self._stage = _Stage.AFTER
+            self._held = self._held[1:].strip()[:2]
         return _decoded(ready)
+
+
+def _only_string(arguments: str) -> str | None:
+    """The free text inside whole arguments; None when they have any other form."""
+    try:
+        value = loads(arguments)
+    except NotJson:
+        return None
+    if type(value) is dict and len(value) == 1 and type(value.get(PROPERTY)) is str:
+        return well_formed(value[PROPERTY])
+    return None
 
 
 def _decoded(escaped: str) -> str:
     if "\\" not in escaped:
         return well_formed(escaped)
     try:
-        text = json.loads(f'"{escaped}"', strict=False)
-    except ValueError:
-        return well_formed(escaped)
-    return well_formed(str(text))
+        return well_formed(str(json.loads(f'"{escaped}"', strict=False)))
+    except ValueError:  # an escape that JSON does not know stays as it is
+        return well_formed(_ESCAPE.sub(_unescaped, escaped))
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else _ESCAPED.get(match[2], match[0])
 
 
 class CustomCalls:
     """A stage behind the backend's reader: arguments of the functions that stand for free-text tools become text."""
 
-    __slots__ = ("_decoders",)
+    __slots__ = ("_decoders", "_losses")
 
-    def __init__(self) -> None:
+    def __init__(self, losses: LossReport) -> None:
+        self._losses = losses
         self._decoders: dict[int, StringDecoder] = {}
 
     def pass_on(self, events: Iterable[Event]) -> list[Event]:
@@ -176,9 +208,10 @@ class CustomCalls:
                         event.part.arguments = first
                     out.append(event)
                 case Close() if event.k in self._decoders:
-                    text = self._decoders.pop(event.k).end()
-                    if text:
+                    decoder = self._decoders.pop(event.k)
+                    if text := decoder.end():
                         out.append(Delta(event.k, text))
+                    _note(decoder, self._losses)
                     out.append(event)
                 case _:
                     out.append(event)

@@ -11,16 +11,27 @@ from proxy.canonical.events import Close, Delta, Event, Open
 from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Call, Result, Text, Turn
 from proxy.canonical.request import Request
+from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import CustomTool, FunctionTool, Grammar, ToolPolicy, ToolRef
-from proxy.translation import custom_tools
-from proxy.translation.custom_tools import CustomCalls, StringDecoder, unwrap
+from proxy.translation import custom_tools, pair
+from proxy.translation.codecs import BackendProtocol
+from proxy.translation.custom_tools import CustomCalls, StringDecoder
+from tests.harness.assemble import assemble
+from tests.harness.wire import Protocol, read_events
 
 TEXT = 'line "one"\n\tüñí 😀 \\ end'
 
 
-def decoded(pieces: list[str]) -> str:
+def read(pieces: list[str]) -> tuple[str, bool]:
+    """The text, and whether it was anything else than one string."""
     decoder = StringDecoder()
-    return "".join([*map(decoder.feed, pieces), decoder.end()])
+    return "".join([*map(decoder.feed, pieces), decoder.end()]), decoder.odd
+
+
+def decoded(pieces: list[str]) -> str:
+    text, odd = read(pieces)
+    assert not odd
+    return text
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
@@ -40,7 +51,21 @@ def test_any_text_at_any_cuts(text: str, ascii_only: bool, data: st.DataObject) 
     cuts = sorted(data.draw(st.sets(st.integers(0, len(arguments)), max_size=6)))
     places = [0, *cuts, len(arguments)]
     pieces = [arguments[start:stop] for start, stop in pairwise(places)]
-    assert decoded(pieces) == text == unwrap(arguments)
+    assert decoded(pieces) == text == decoded([arguments])
+
+
+BROKEN = st.lists(
+    st.sampled_from(['{"input":"', '"', "}", "\\", "u", "d83d", "\\ude00", "\\ud83d", "0041", "n", "x", " ", ",", "é"])
+)
+
+
+@given(BROKEN, st.booleans())
+def test_whatever_comes_the_cuts_change_nothing(pieces: list[str], well_begun: bool) -> None:
+    arguments = '{"input":"' * well_begun + "".join(pieces)
+    whole = read([arguments])
+    assert read(list(arguments)) == whole
+    for cut in range(len(arguments)):
+        assert read([arguments[:cut], arguments[cut:]]) == whole
 
 
 def test_text_grows_while_it_comes() -> None:
@@ -52,17 +77,36 @@ def test_text_grows_while_it_comes() -> None:
     ("arguments", "text"),
     [
         ("", ""),
+        ("{}", "{}"),
         ('{"input": 3}', '{"input": 3}'),
         ('{"other": "x"}', '{"other": "x"}'),
+        ('{"note": "n", "input": "a"}', '{"note": "n", "input": "a"}'),
         ("not JSON at all, and so long that no prefix is waited for any more", None),
         ('{"input": "cut off', "cut off"),
+        ('{"input": "cut off"', "cut off"),
+        ('{"input": "a", "note": "n"}', "a"),
+        ('{"input": "a", "input": "b"}', "a"),
+        ('{"input": "a"}}', "a"),
         ('{"input": "half an escape \\u00', "half an escape \\u00"),
         ('{"input": "half a pair \\ud83d', "half a pair \ufffd"),
-        ('{"input": "lone \\ud83d half"}', "lone \ufffd half"),
     ],
 )
 def test_odd_arguments_are_never_an_error(arguments: str, text: str | None) -> None:
-    assert decoded(list(arguments)) == (arguments if text is None else text)
+    assert read(list(arguments)) == (arguments if text is None else text, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ('{"input": "lone \\ud83d half"}', "lone \ufffd half"),
+        ('{"input": "no escape: \\q\\uzz, one: \\n"}', "no escape: \\q\\uzz, one: \n"),
+        ('{"input": "a path: c:\\\\ud83d"}', "a path: c:\\ud83d"),
+        (' {\n "input" : "a"\n} ', "a"),
+        (" " * 80 + '{"input": "a"}', "a"),
+    ],
+)
+def test_one_string_however_it_is_written(arguments: str, text: str) -> None:
+    assert decoded(list(arguments)) == text
 
 
 def test_a_stream_of_a_custom_call() -> None:
@@ -77,7 +121,7 @@ def test_a_stream_of_a_custom_call() -> None:
         Close(0),
         Close(1),
     ]
-    assert CustomCalls().pass_on(events) == [
+    assert CustomCalls(LossReport()).pass_on(events) == [
         opened,
         plain,
         Delta(0, "a"),
@@ -86,6 +130,56 @@ def test_a_stream_of_a_custom_call() -> None:
         Close(0),
         Close(1),
     ]
+
+
+A_TOOL = {"responses": {"type": "custom", "name": "patch"}, "chat": {"type": "custom", "custom": {"name": "patch"}}}
+A_QUESTION: dict[str, dict[str, object]] = {
+    "responses": {"model": "m", "input": "hi"},
+    "chat": {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+}
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [('{"input":"a"}', "a"), ('{"input":"a","note":"n"}', "a"), ('{"input":"a"', "a"), ('{"a":1}', '{"a":1}')],
+)
+def test_a_stream_is_the_reply_however_the_arguments_are(client: Protocol, arguments: str, text: str) -> None:
+    body = json.dumps({**A_QUESTION[client], "tools": [A_TOOL[client]]}).encode()
+    backend: BackendProtocol = "chat" if client == "responses" else "responses"
+    call = {"id": "call_1", "type": "function", "function": {"name": "patch", "arguments": arguments}}
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "patch", "arguments": arguments}
+    if backend == "chat":
+        choice: dict[str, object] = {"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}
+        whole: dict[str, object] = {"id": "c", "model": "m", "choices": [choice]}
+        events: list[object] = [
+            {"choices": [{"index": 0, "delta": {"tool_calls": [{**call, "index": 0}]}}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        ]
+    else:
+        whole = {"id": "r", "model": "m", "status": "completed", "output": [item]}
+        events = [
+            {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},
+            {"type": "response.output_item.added", "output_index": 0, "item": {**item, "arguments": ""}},
+            {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": arguments},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.completed", "response": whole},
+        ]
+    target = Target(backend, "m", Dialect())
+    prepared = pair.prepare(pair.peek(client, body), target, pair.Options())
+    reply = json.loads(prepared.reply(json.dumps(whole).encode()))
+    streaming = pair.prepare(pair.peek(client, body), target, pair.Options())
+    translation = streaming.translation()
+    stream = b"".join(translation.feed(b"data: " + json.dumps(event).encode() + b"\n\n") for event in events)
+    streamed = assemble(client, read_events((stream + translation.end()).decode()).events)
+    for got in (reply, streamed):
+        got_call = (
+            got["output"][0] if client == "responses" else got["choices"][0]["message"]["tool_calls"][0]["custom"]
+        )
+        assert got_call["input"] == text
+    odd = arguments != '{"input":"a"}'
+    for exchange in (prepared, streaming):
+        assert [loss.rule for loss in exchange.losses if loss.path == "reply"] == ["bad-args"] * odd
 
 
 def test_the_function_that_stands_for_a_tool_tells_its_grammar() -> None:
