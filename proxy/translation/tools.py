@@ -151,9 +151,11 @@ def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
         _fit_subset(request, policy, policy.allowed, target, losses)
         if not request.tools:
             return
-    if policy.parallel is False and target.dialect.no_parallel_flag:
-        losses.approx(Rule.PARALLEL_ENFORCED, _parallel_path(request))
-        policy.parallel, policy.only_first = None, True
+    if policy.parallel is not None and target.dialect.no_parallel_flag:
+        if not policy.parallel:
+            losses.approx(Rule.PARALLEL_ENFORCED, _parallel_path(request))
+            policy.only_first = True
+        policy.parallel = None
     if policy.mode == "none" and target.dialect.no_tool_choice_none and _has_calls(request):
         # Without a call in the history the tools are left out instead, which is the same (mapping.md 6.1).
         losses.approx(Rule.TOOL_CHOICE, policy.at)

@@ -1,5 +1,7 @@
 """Tool policies as targets take them."""
 
+import pytest
+
 from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.parts import Call, Text, Turn
 from proxy.canonical.request import Request
@@ -20,6 +22,13 @@ def test_one_call_at_a_time_is_told_where_the_client_said_it() -> None:
         request = Request(origin, "m", tools=[FunctionTool("f", None)])  # type: ignore[arg-type]
         request.tool_policy = ToolPolicy(parallel=False)
         assert [loss.path for loss in fitted(request, Dialect(no_parallel_flag=True))] == [at]
+
+
+@pytest.mark.parametrize(("parallel", "only_first"), [(False, True), (True, False), (None, False)])
+def test_a_server_without_the_flag_never_gets_it(parallel: bool | None, only_first: bool) -> None:
+    request = Request("chat", "m", tools=[FunctionTool("f", None)], tool_policy=ToolPolicy(parallel=parallel))
+    assert len(fitted(request, Dialect(no_parallel_flag=True))) == only_first
+    assert request.tool_policy == ToolPolicy(only_first=only_first)
 
 
 def test_tools_that_may_not_be_called_stay_only_where_the_history_has_calls() -> None:
