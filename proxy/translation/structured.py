@@ -86,11 +86,11 @@ def _fit_to_messages(
             _expect(given, request, target, emulation)
         return
     losses.approx(Rule.SCHEMA_FALLBACK, given.at)
-    if request.tool_policy.mode in ("any", "named"):
-        return  # the answer is to be a call, which has a schema of its own
+    if request.tool_policy.mode in ("any", "named") or emulation.directive is not None:
+        return  # the answer is to be a call, by force or as asked for in words, which has a schema of its own
     _expect(given, request, target, emulation)
     if _may_force(request, target) and _is_object(given.schema):
-        _ask_by_tool(request, given, emulation, losses)
+        _ask_by_tool(request, given, target, emulation, losses)
     else:
         _instruct(request, given)
         emulation.fenced = True
@@ -115,7 +115,8 @@ def _may_force(request: Request, target: Target) -> bool:
     """Whether a call can be forced without taking away thinking that the client asked for (mapping.md 6.2, 9.3)."""
     policy, profile = request.reasoning, target.profile
     asked = policy.stated and policy.mode not in ("off", "between_tools") and policy.effort != "none"
-    return profile.forced and not (asked and "adaptive" not in profile.thinking and "budget" in profile.thinking)
+    heeded = profile.forced and not target.dialect.no_forced_choice
+    return heeded and not (asked and "adaptive" not in profile.thinking and "budget" in profile.thinking)
 
 
 def _is_object(schema: Schema) -> bool:
@@ -123,13 +124,20 @@ def _is_object(schema: Schema) -> bool:
     return as_object(schema).free
 
 
-def _ask_by_tool(request: Request, given: OutputFormat, emulation: Emulation, losses: LossReport) -> None:
+def _ask_by_tool(
+    request: Request, given: OutputFormat, target: Target, emulation: Emulation, losses: LossReport
+) -> None:
     tool = answer_tool(request, schemas.for_messages(given.schema, given.at, losses), given.description)
     emulation.answer_tool = tool.name
     request.tools.append(tool)
-    policy = request.tool_policy
+    policy, dialect = request.tool_policy, target.dialect
     if len(request.tools) == 1 or policy.mode == "none":
-        request.tool_policy = ToolPolicy("named", ToolRef("function", tool.name), parallel=False, at=policy.at)
+        # What it would call besides is left out of the answer anyway.
+        one_call = None if dialect.no_parallel_flag else False
+        request.tool_policy = ToolPolicy("named", ToolRef("function", tool.name), parallel=one_call, at=policy.at)
+        if not dialect.named_choice:
+            request.tools = [tool]
+            request.tool_policy.mode, request.tool_policy.named = "any", None
     else:
         policy.mode = "any"
 

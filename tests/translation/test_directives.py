@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from proxy.canonical.loss import Rule
 from proxy.canonical.parts import Call, HostedCall, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Dialect, Target
@@ -78,3 +79,18 @@ def test_what_is_no_text_is_left_out(text: object) -> None:
     request = Request("chat", "m", turns=[Turn("user", [Text("hi")]), Turn("assistant", [directive(text)])])
     put_back(request)
     assert request.turns == [Turn("user", [Text("hi")]), Turn("assistant", [])]
+
+
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_a_call_that_is_asked_for_in_words_is_not_asked_to_be_json_text_besides(client: Protocol) -> None:
+    form: Json = {"name": "map", "schema": {"type": "object", "additionalProperties": True}}
+    request = {**first_request(client, stream=False), "tool_choice": "required"}
+    if client == "chat":
+        request["response_format"] = {"type": "json_schema", "json_schema": form}
+    else:
+        request["text"] = {"format": {"type": "json_schema", **form}}
+    asked = pair.prepare(pair.peek(client, json.dumps(request).encode()), TARGET, pair.Options())
+    body = json.loads(asked.body)
+    assert body["messages"][-1]["content"][-1] == {"type": "text", "text": WORDS["required"]}
+    assert "JSON" not in json.dumps(body.get("system"))
+    assert [loss.rule for loss in asked.losses].count(Rule.SCHEMA_FALLBACK) == 1

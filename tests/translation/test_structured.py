@@ -25,6 +25,7 @@ CITY: Schema = {
 MAP: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 BOUNDED: Schema = {**CITY, "properties": {"city": {"type": "string", "maxLength": 9}}}
 AT = ("response_format",)
+OFFICIAL = Dialect()
 
 
 def asked(given: OutputFormat, **fields: object) -> Request:
@@ -32,9 +33,11 @@ def asked(given: OutputFormat, **fields: object) -> Request:
     return Request("chat", "m", turns=turns, output=Output(given), **fields)  # type: ignore[arg-type]
 
 
-def fitted(request: Request, model: str = "claude-opus-5") -> tuple[Emulation, list[str]]:
-    emulation, losses = Emulation(), LossReport()
-    fit_format(request, Target("messages", model, Dialect(), profile_of(model)), emulation, losses)
+def fitted(
+    request: Request, model: str = "claude-opus-5", dialect: Dialect = OFFICIAL, directive: str | None = None
+) -> tuple[Emulation, list[str]]:
+    emulation, losses = Emulation(directive=directive), LossReport()
+    fit_format(request, Target("messages", model, dialect, profile_of(model)), emulation, losses)
     return emulation, [f"{loss.rule};{loss.level}" for loss in losses.losses]
 
 
@@ -121,6 +124,15 @@ def test_an_answer_that_must_be_a_call_has_the_form_of_the_call() -> None:
     assert (request.tools, request.tool_policy, request.instructions) == ([tool], ToolPolicy("any"), [])
 
 
+def test_nor_is_the_form_asked_for_where_the_call_is_asked_for_in_words() -> None:
+    tool = FunctionTool("f", {"type": "object"})
+    request = asked(a_schema(MAP), tools=[tool], tool_policy=ToolPolicy("auto"))
+    words = "Answer by calling one of the tools."
+    emulation, losses = fitted(request, "claude-opus-5-5", directive=words)
+    assert (emulation, losses) == (Emulation(directive=words), ["schema-fallback;approx"])
+    assert (request.tools, request.tool_policy, request.instructions) == ([tool], ToolPolicy("auto"), [])
+
+
 @pytest.mark.parametrize(
     ("model", "reasoning", "schema"),
     [
@@ -138,6 +150,18 @@ def test_where_no_tool_can_be_forced_words_must_do(model: str, reasoning: Reason
     words = SCHEMA_INSTRUCTION + json.dumps({**schema, "description": "Where."}, separators=(",", ":"))
     assert (request.output.format, request.tools) == (None, [])
     assert request.instructions == [first, Instruction([Text(words)], at=AT)]
+
+
+def test_a_server_that_does_not_heed_the_choice_is_asked_in_words() -> None:
+    request = asked(a_schema(MAP))
+    emulation, _ = fitted(request, dialect=Dialect(no_forced_choice=True))
+    assert (emulation.answer_tool, emulation.fenced, request.tools, len(request.instructions)) == (None, True, [], 1)
+
+
+def test_the_answer_tool_is_forced_as_the_server_can_be_forced() -> None:
+    request = asked(a_schema(MAP), tools=[FunctionTool("f", None)], tool_policy=ToolPolicy("none"))
+    fitted(request, dialect=Dialect(named_choice=False, no_parallel_flag=True))
+    assert (request.tools, request.tool_policy) == ([respond(MAP)], ToolPolicy("any"))
 
 
 @pytest.mark.parametrize("reasoning", [ReasoningPolicy("off"), ReasoningPolicy(effort="none"), ReasoningPolicy()])
