@@ -55,7 +55,14 @@ _LACKING: dict[str, tuple[tuple[str, Rule], ...]] = {
     ),
     "chat": (),
 }
-_NEUTRAL: dict[str, object] = {"presence_penalty": 0, "frequency_penalty": 0, "logprobs": False}
+_NEUTRAL: dict[str, object] = {
+    "min_p": 0,
+    "repetition_penalty": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "logprobs": False,
+}
+_OF_SOME_SERVERS = ("top_k", "min_p", "repetition_penalty")  # of Chat, where its dialect says so
 
 
 def fit(request: Request, target: Target, losses: LossReport) -> None:
@@ -81,7 +88,7 @@ def _fit_sampling(request: Request, target: Target, losses: LossReport) -> None:
         value = getattr(sampling, name)
         if value is None:
             continue
-        if name not in _NEUTRAL or value != _NEUTRAL[name]:
+        if not _asks_nothing(name, value):
             losses.drop(rule, sampling.place_of(name))
         setattr(sampling, name, None)
     if target.protocol != "chat":
@@ -90,9 +97,21 @@ def _fit_sampling(request: Request, target: Target, losses: LossReport) -> None:
         sampling.temperature = None
     if sampling.top_p == 1:
         sampling.top_p = None
-    if target.protocol == "messages" and (sampling.temperature or 0) > 1:
-        losses.approx(Rule.TEMP_CLAMP, ("temperature",))
-        sampling.temperature = None  # 1 is the default
+    if target.protocol == "messages":
+        if sampling.top_k is not None and sampling.top_k < 1:
+            sampling.top_k = None
+    elif target.protocol == "chat":
+        for name in _OF_SOME_SERVERS:
+            value = getattr(sampling, name)
+            if value is not None and name not in target.dialect.fields and _asks_nothing(name, value):
+                setattr(sampling, name, None)
+
+
+def _asks_nothing(name: str, value: object) -> bool:
+    """Whether a setting has the value of one that is not there. A `top_k` of 0 or -1 takes all tokens."""
+    if name == "top_k":
+        return isinstance(value, int) and value < 1
+    return name in _NEUTRAL and value == _NEUTRAL[name]
 
 
 def _fit_choices(sampling: Sampling, losses: LossReport) -> None:
@@ -134,7 +153,11 @@ def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport)
             losses.drop(Rule.SAMPLING, sampling.place_of(name))
         for name in _SAMPLING:
             setattr(sampling, name, None)
-    elif profile.sampling_xor and sampling.temperature is not None and sampling.top_p is not None:
+        return
+    if target.protocol == "messages" and (sampling.temperature or 0) > 1:
+        losses.approx(Rule.TEMP_CLAMP, ("temperature",))
+        sampling.temperature = None  # 1 is the default
+    if profile.sampling_xor and sampling.temperature is not None and sampling.top_p is not None:
         losses.approx(Rule.TOP_P, ("top_p",))
         sampling.top_p = None
 

@@ -49,6 +49,12 @@ def test_thinking_is_switched_off_as_the_server_wants_it(dialect: str, field: st
     assert "reasoning_effort" not in body or field == "reasoning_effort"
 
 
+@pytest.mark.parametrize("dialect", ["vllm", "sglang", "llamacpp", "ollama", "openrouter", "together"])
+def test_servers_that_limit_the_tokens_to_sample_from_are_told(dialect: str) -> None:
+    assert sent("messages", asking(top_k=4), "chat", dialect)[0]["top_k"] == 4
+    assert sent("messages", asking(top_k=4), "chat", "openai")[1] == ["top-k;drop"]
+
+
 def test_a_server_without_a_switch_is_not_asked() -> None:
     body, losses = sent("messages", asking(thinking={"type": "disabled"}), "chat", "generic")
     assert ("reasoning_effort" in body, losses) == (False, ["reasoning-off;approx"])

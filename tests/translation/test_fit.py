@@ -178,6 +178,11 @@ def test_every_budget_and_every_rung_has_an_effort() -> None:
         ("claude-sonnet-4-5", Sampling(1.4), Sampling(), ["temp-clamp;approx"]),
         ("claude-sonnet-4-5", Sampling(0.5, 0.9), Sampling(0.5), ["top-p;approx"]),
         ("claude-opus-5", Sampling(0.5), Sampling(), ["sampling;drop"]),
+        ("claude-opus-5", Sampling(1.4), Sampling(), ["sampling;drop"]),
+        ("claude-sonnet-4-5", Sampling(1.4, 0.9), Sampling(top_p=0.9), ["temp-clamp;approx"]),
+        ("claude-sonnet-4-5", Sampling(top_k=-1), Sampling(), []),
+        ("claude-opus-5", Sampling(top_k=0, min_p=0, repetition_penalty=1.0), Sampling(), []),
+        ("claude-sonnet-4-5", Sampling(top_k=1, min_p=0.1), Sampling(top_k=1), ["min-p;drop"]),
         ("claude-opus-5", Sampling(0, top_k=5), Sampling(), ["sampling;drop", "sampling;drop"]),
         ("claude-opus-5", Sampling(1, 1), Sampling(), []),
         ("claude-3-5-haiku", Sampling(seed=3, n=1, logprobs=False), Sampling(), ["seed;drop"]),
@@ -187,6 +192,18 @@ def test_every_budget_and_every_rung_has_an_effort() -> None:
 def test_sampling_toward_claude(model: str, sampling: Sampling, left: Sampling, losses: list[str]) -> None:
     request, found = fitted(chat(sampling=sampling), target("messages", model))
     assert (request.sampling, found) == (left, losses)
+
+
+def test_a_budget_takes_no_temperature_whatever_it_is() -> None:
+    request = chat(sampling=Sampling(1.4), reasoning=ReasoningPolicy(effort="high"))
+    assert fitted(request, target("messages", "claude-sonnet-4-5"))[1] == ["sampling;drop"]
+
+
+@pytest.mark.parametrize("fields", [frozenset(), frozenset({"top_k", "min_p", "repetition_penalty"})])
+def test_what_asks_nothing_goes_only_to_servers_that_know_it(fields: frozenset[str]) -> None:
+    idle = Sampling(top_k=-1, min_p=0.0, repetition_penalty=1.0)
+    request, losses = fitted(chat(sampling=replace(idle)), target("chat", "m", Dialect(fields=fields)))
+    assert (request.sampling, losses) == (idle if fields else Sampling(), [])
 
 
 @pytest.mark.parametrize(
