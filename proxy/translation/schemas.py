@@ -76,13 +76,14 @@ def is_strict(schema: Schema | None, vendor: Vendor) -> bool:
         return False
     if vendor == "anthropic":
         return fits_unchanged(undated(schema))
-    return _is_strict(schema, 0)
+    return _NOT_PLAIN.isdisjoint(schema) and _is_strict(schema, 0)  # the root is an object and nothing besides
 
 
 _CHILDREN = ("items", "additionalItems")
 _MAPS = ("properties", "$defs", "definitions")
-_LISTS = ("anyOf", "allOf")
-_NOT_STRICT = frozenset({"oneOf", "not", "if", "then", "else", "patternProperties", "dependentSchemas"})
+_NOT_STRICT = frozenset(
+    {"allOf", "oneOf", "not", "if", "then", "else", "patternProperties", "dependentRequired", "dependentSchemas"}
+)
 
 
 def _is_strict(node: object, depth: int) -> bool:
@@ -101,8 +102,7 @@ def _is_strict(node: object, depth: int) -> bool:
         group = node.get(word)
         if isinstance(group, dict):
             children += group.values()
-    for word in _LISTS:
-        group = node.get(word)
-        if isinstance(group, list):
-            children += group
+    branches = node.get("anyOf")
+    if isinstance(branches, list):
+        children += branches
     return all(_is_strict(child, depth + 1) for child in children)

@@ -1,10 +1,14 @@
 """Tool schemas as each vendor takes them, never tighter than the client's (mapping.md 5.1)."""
 
+import json
+
 import pytest
 
-from proxy.canonical.loss import LossReport
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.target import Target
 from proxy.canonical.tools import Schema
-from proxy.translation import schemas
+from proxy.translation import pair, schemas
+from proxy.translation.codecs import ClientProtocol
 
 
 @pytest.mark.parametrize(
@@ -101,3 +105,28 @@ def test_for_messages(given: Schema | None, written: Schema, losses: list[str]) 
 def test_strict_rules_of_each_vendor(schema: Schema, openai: bool, anthropic: bool) -> None:
     assert schemas.is_strict(schema, "openai") is openai
     assert schemas.is_strict(schema, "anthropic") is anthropic
+
+
+CLOSED: Schema = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({**CLOSED, "anyOf": [CLOSED]}, False),
+        ({**CLOSED, "$ref": "#/$defs/a", "$defs": {"a": CLOSED}}, False),
+        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, {"type": "null"}]}}}, True),
+        ({**CLOSED, "properties": {"a": {"allOf": [CLOSED]}}}, False),
+    ],
+)
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_a_tool_is_enforced_only_where_openai_can(client: ClientProtocol, schema: Schema, strict: bool) -> None:
+    tool: Schema = {"name": "f", "input_schema": schema, "strict": True}
+    body: Schema = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
+    if client == "chat":
+        body["tools"] = [{"type": "function", "function": {"name": "f", "parameters": schema, "strict": True}}]
+    prepared = pair.prepare(
+        pair.peek(client, json.dumps(body).encode()), Target("responses", "gpt-5.4"), pair.Options()
+    )
+    assert json.loads(prepared.body)["tools"][0]["strict"] is strict
+    assert [loss.rule for loss in prepared.losses].count(Rule.STRICT_OFF) == (not strict)
