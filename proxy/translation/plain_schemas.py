@@ -15,6 +15,15 @@ _REFUSED = frozenset({"$schema", "$id", "additionalProperties"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _MAPS = frozenset({"properties", "$defs", "definitions"})
 _SINGLE = frozenset({"items", "not"})
+_WORDS = frozenset({"title", "description", "default", "nullable"})
+_NUMBERS = ("number", "integer")
+# What is said of values of one type only.
+_OF_TYPE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("items", "prefixItems", "minItems", "maxItems", "uniqueItems"), ("array",)),
+    **dict.fromkeys(("properties", "required", "minProperties", "maxProperties"), ("object",)),
+    **dict.fromkeys(("minLength", "maxLength", "pattern", "format"), ("string",)),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBERS),
+}
 
 
 def fit_schemas(request: Request, target: Target, losses: LossReport) -> None:
@@ -51,6 +60,7 @@ def plain(schema: Schema) -> Schema:
         else:
             cleaned[name] = value
     _name_null(cleaned)
+    _name_types(cleaned)
     _say_numbers(cleaned)
     return cleaned
 
@@ -60,11 +70,47 @@ def _inner(value: object) -> object:
 
 
 def _name_null(schema: Schema) -> None:
-    """`["string", "null"]` is a string that may be null."""
-    types = schema.get("type")
-    if isinstance(types, list) and len(types) == 2 and "null" in types:
-        schema["type"] = next((name for name in types if name != "null"), "null")
+    """`["string", "null"]` is a string that may be null, and so is a choice between a string and null."""
+    types, values, branches = schema.get("type"), schema.get("enum"), schema.get("anyOf")
+    if isinstance(types, list) and "null" in types and len(types) > 1:
+        schema["type"] = [name for name in types if name != "null"]
         schema["nullable"] = True
+    if isinstance(values, list) and None in values and len(values) > 1:
+        schema["enum"] = [value for value in values if value is not None]
+        schema["nullable"] = True
+    if isinstance(branches, list):
+        others = [branch for branch in branches if not (is_object(branch) and branch.get("type") == "null")]
+        if not 0 < len(others) < len(branches):
+            return
+        schema["nullable"] = True
+        schema["anyOf"] = others
+        if len(others) == 1 and is_object(others[0]) and "$ref" not in others[0]:
+            _take_in(schema, others[0])
+
+
+def _take_in(schema: Schema, branch: Schema) -> None:
+    """What the only branch says, said by the schema itself, unless it says it already."""
+    if branch.keys() & schema.keys() - _WORDS:
+        return
+    del schema["anyOf"]
+    for name, value in branch.items():
+        schema.setdefault(name, value)
+
+
+def _name_types(schema: Schema) -> None:
+    """A schema has one type; several are a choice, in which each says what is said of values of its type."""
+    types = schema.get("type")
+    if not isinstance(types, list):
+        return
+    del schema["type"]
+    if len(types) == 1:
+        schema["type"] = types[0]
+    elif "anyOf" not in schema:
+        own = {name: _OF_TYPE[name] for name in schema if name in _OF_TYPE}
+        said = {name: schema.pop(name) for name in own}
+        schema["anyOf"] = [
+            {"type": kind, **{name: value for name, value in said.items() if kind in own[name]}} for kind in types
+        ]
 
 
 def _say_numbers(schema: Schema) -> None:

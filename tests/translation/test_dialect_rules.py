@@ -129,11 +129,41 @@ def test_gemini_gets_plain_schemas_that_are_not_strict() -> None:
     [
         {"type": "object", "properties": {"a": {"enum": ["x", "y"]}}},
         {"anyOf": [{"type": "string"}, True], "items": False},
-        {"properties": [], "type": ["a", "b", "null"], "enum": "x", "anyOf": {}},
+        {"properties": [], "type": {}, "enum": "x", "anyOf": {}},
     ],
 )
 def test_a_plain_schema_stays_as_it_is(schema: dict[str, object]) -> None:
     assert plain(schema) == schema
+
+
+TEXT: Json = {"type": "string"}
+NULL: Json = {"type": "null"}
+
+
+@pytest.mark.parametrize(
+    ("given", "plainly"),
+    [
+        ({"type": ["string", "null"]}, {**TEXT, "nullable": True}),
+        ({"type": ["string"]}, TEXT),
+        (
+            {"type": ["string", "integer", "null"], "maxLength": 9, "minimum": 1, "description": "It."},
+            {"anyOf": [{**TEXT, "maxLength": 9}, {"type": "integer", "minimum": 1}], "nullable": True}
+            | {"description": "It."},
+        ),
+        ({"type": ["string", "array"], "items": TEXT}, {"anyOf": [TEXT, {"type": "array", "items": TEXT}]}),
+        ({"type": ["string", "null"], "enum": ["a", None]}, {**TEXT, "nullable": True, "enum": ["a"]}),
+        ({"enum": [1, None]}, {"nullable": True, "description": "One of [1]."}),
+        ({"anyOf": [TEXT, NULL], "default": None}, {**TEXT, "nullable": True, "default": None}),
+        ({"anyOf": [TEXT, {"type": "integer"}, NULL]}, {"anyOf": [TEXT, {"type": "integer"}], "nullable": True}),
+        ({"anyOf": [{"$ref": "#/$defs/A"}, NULL]}, {"anyOf": [{"$ref": "#/$defs/A"}], "nullable": True}),
+        ({"anyOf": [{"maxLength": 3}, NULL], "maxLength": 4}, None),
+        ({"anyOf": [NULL]}, {"anyOf": [NULL]}),
+        ({"type": ["string", "integer"], "anyOf": [{"maxLength": 3}]}, {"anyOf": [{"maxLength": 3}]}),
+    ],
+)
+def test_gemini_knows_one_type_that_may_be_null(given: Json, plainly: Json) -> None:
+    expected = plainly or {"anyOf": [{"maxLength": 3}], "nullable": True, "maxLength": 4}
+    assert plain({"properties": {"a": given}}) == {"properties": {"a": expected}}
 
 
 def test_no_service_tier_at_hosts_of_claude() -> None:
