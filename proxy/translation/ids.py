@@ -128,7 +128,11 @@ class BackendIds:
         if known is not None:
             return known
         native = decode(call_id)
-        spelled = self._nine_characters(native) if self.target.dialect.call_id_mistral else encode(native, self._rule)
+        spelled = self._fitting(native)
+        repeat = 2
+        while spelled in self._taken:  # a client may have an id and what looks like our escape of it
+            spelled = self._fitting(f"{native}-{repeat}")
+            repeat += 1
         self._spelled[call_id] = spelled
         self._taken.add(spelled)
         if spelled != call_id:
@@ -142,6 +146,9 @@ class BackendIds:
         self._spelled[placed] = spelled
         self._taken.add(spelled)
         return placed
+
+    def _fitting(self, native: str) -> str:
+        return self._nine_characters(native) if self.target.dialect.call_id_mistral else encode(native, self._rule)
 
     def _nine_characters(self, call_id: str) -> str:
         """Mistral wants exactly nine letters or digits."""

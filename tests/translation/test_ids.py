@@ -1,13 +1,15 @@
 """Call ids and tool names: injective, reversible, within every side's limits (mapping.md I13)."""
 
+import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import FunctionTool
-from proxy.translation import ids, tool_names
+from proxy.translation import ids, pair, tool_names
 
 IDS = st.text(min_size=1, max_size=90)
 SHORT_RULE = ids.IdRule(40)
@@ -36,6 +38,28 @@ def test_a_short_id_decodes_to_what_it_was(call_id: str) -> None:
 def test_an_escape_that_was_not_needed_is_the_clients_own_id() -> None:
     spell = ids.BackendIds(Target("messages", "m")).spell
     assert spell("drgx_abc") != spell("abc") == "abc"
+
+
+@pytest.mark.parametrize("mistral", [False, True])
+@pytest.mark.parametrize("ids_of_client", [("a.b", "drgx_a_2eb"), ("drgx_a_2eb", "a.b", "a.b-2")])
+def test_an_id_and_what_looks_like_its_escape_stay_two(ids_of_client: tuple[str, ...], mistral: bool) -> None:
+    backend = ids.BackendIds(Target("chat", "m", Dialect(call_id_mistral=mistral)))
+    spelled = [backend.spell(call_id) for call_id in ids_of_client]
+    assert len(set(spelled)) == len(ids_of_client)
+    assert [backend.spell(call_id) for call_id in ids_of_client] == spelled
+    assert [backend.restored.get(one, one) for one in spelled] == list(ids_of_client)
+
+
+def test_two_calls_of_one_turn_keep_their_own_results() -> None:
+    pair_of_ids = ("a.b", "drgx_a_2eb")
+    calls = [{"id": one, "type": "function", "function": {"name": "f", "arguments": "{}"}} for one in pair_of_ids]
+    results = [{"role": "tool", "tool_call_id": one, "content": one} for one in pair_of_ids]
+    messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "tool_calls": calls}, *results]
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    prepared = pair.prepare(pair.peek("chat", body), Target("messages", "claude-opus-5"), pair.Options())
+    _, assistant, user = json.loads(prepared.body)["messages"]
+    answered = {block["tool_use_id"]: block["content"] for block in user["content"]}
+    assert [str(answered[block["id"]]) for block in assistant["content"]] == list(pair_of_ids)
 
 
 def test_reserved_prefixes_are_escaped_so_that_decoding_is_exact() -> None:
