@@ -25,7 +25,11 @@ def unfenced(pieces: list[str]) -> str:
         ('\n```\r\n{"a":1}\r\n```\n', '{"a":1}'),
         ('```JSON\n{"a":"```"}\n```', '{"a":"```"}'),
         ('Here it is:\n```json\n{"a":1}\n```', 'Here it is:\n```json\n{"a":1}\n```'),
-        ('```json\n{"a":1}\n```\nThat is all.', '{"a":1}\n```\nThat is all.'),
+        ('```json\n{"a":1}\n```\nThat is all.', '{"a":1}\nThat is all.'),
+        ('```json\n{"a":1}\n```  \n\n', '{"a":1}'),
+        ('```json\n{"a":1}```\n```\nx\n```', '{"a":1}\n```\nx\n```'),
+        ('```json\n{"a":1}\n``` so', '{"a":1}\n``` so'),
+        ('```json\n{"a":"`"}\n``', '{"a":"`"}\n``'),
         ('```json\n{"a":', '{"a":'),
         ("``", "``"),
         ("```json", "```json"),
@@ -43,6 +47,18 @@ def test_any_cut_gives_the_same(text: str, data: st.DataObject) -> None:
     places = [0, *sorted(data.draw(st.sets(st.integers(0, len(text))))), len(text)]
     pieces = [text[start:stop] for start, stop in pairwise(places) if start < stop]
     assert unfenced(pieces) == unfenced([text])
+
+
+def test_a_fence_around_two_texts() -> None:
+    texts = ("\n", '```json\n{"a":', "1}\n```", " \n", "So.")
+    events: list[Event] = []
+    for k, text in enumerate(texts):
+        events += [Open(k, Text("")), *(Delta(k, piece) for piece in text), Close(k)]
+    stage, kept = Unfencing(), [""] * len(texts)
+    for event in stage.pass_on(events):
+        if isinstance(event, Delta):
+            kept[event.k] += event.text
+    assert kept == ["\n", '{"a":', "1}", "", "So."]
 
 
 def test_calls_are_left_alone() -> None:
