@@ -156,7 +156,7 @@ def _limit_strict_tools(request: Request, enforced: OutputFormat | None, losses:
     if enforced is not None and enforced.schema is not None:
         optional, unions = complexity(enforced.schema)
     for tool in request.tools:
-        if not isinstance(tool, FunctionTool) or tool.strict is not True or tool.schema is None:
+        if not isinstance(tool, FunctionTool) or not tool.strict or tool.schema is None:
             continue
         more_optional, more_unions = complexity(tool.schema)
         if (
@@ -164,7 +164,9 @@ def _limit_strict_tools(request: Request, enforced: OutputFormat | None, losses:
             or optional + more_optional > OPTIONAL_PARAMETERS
             or unions + more_unions > UNION_PARAMETERS
         ):
-            losses.approx(Rule.STRICT_OFF, (*tool.at, "strict"))
-            tool.strict = False
+            if tool.strict is True:
+                losses.approx(Rule.STRICT_OFF, (*tool.at, "strict"))
+            tool.strict = None if tool.strict == "try" else False
             continue
+        tool.strict = True
         count, optional, unions = count + 1, optional + more_optional, unions + more_unions

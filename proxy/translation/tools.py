@@ -89,9 +89,12 @@ def _fit_function(tool: FunctionTool, target: Target, losses: LossReport) -> Non
     if tool.strict is True and not schemas.is_strict(tool.schema, vendor):
         losses.approx(Rule.STRICT_OFF, (*tool.at, "strict"))
         tool.strict = False
-    elif tool.strict == "try":
-        tool.strict = True if schemas.is_strict(tool.schema, vendor) else None
-    if tool.strict is True and vendor == "anthropic" and tool.schema:
+    elif tool.strict == "try" and not schemas.is_strict(tool.schema, vendor):
+        tool.strict = None
+    elif tool.strict == "try" and vendor == "openai":
+        tool.strict = None if target.dialect.plain_schemas else True
+    # For Anthropic it waits until the limits of all tools are known.
+    if tool.strict and vendor == "anthropic" and tool.schema:
         tool.schema = schemas.undated(tool.schema)
 
 

@@ -212,3 +212,14 @@ def test_history_and_choice_follow_the_tool() -> None:
         Turn("user", [Result("c", [Text("ok")])]),
     ]
     assert request.tool_policy == ToolPolicy("named", ToolRef("function", "patch"), [ToolRef("function", "patch")])
+
+
+@pytest.mark.parametrize("tool", [{"type": "custom", "custom": {"name": "f", "description": ""}}, {"name": "f"}])
+def test_an_empty_description_is_none(tool: dict[str, object]) -> None:
+    client: Protocol = "chat" if "type" in tool else "messages"
+    more = {"max_tokens": 9} if client == "messages" else {}
+    given = {**tool, "description": "", "input_schema": {"type": "object"}} if client == "messages" else tool
+    body = json.dumps({**A_QUESTION["chat"], **more, "tools": [given]}).encode()
+    target = Target("responses", "m", Dialect(custom_tools=True))
+    prepared = pair.prepare(pair.peek(client, body), target, pair.Options())
+    assert "description" not in json.loads(prepared.body)["tools"][0]

@@ -136,6 +136,14 @@ def test_a_plain_schema_stays_as_it_is(schema: dict[str, object]) -> None:
     assert plain(schema) == schema
 
 
+def test_gemini_loses_no_strictness_that_nobody_asked_for() -> None:
+    closed = {"type": "object", "properties": {}, "additionalProperties": False}
+    for strict, losses in (({}, ["parameters;approx"]), ({"strict": True}, ["strict-off;approx", "parameters;approx"])):
+        tool = {"type": "function", "name": "f", "parameters": closed, **strict}
+        body, found = sent("responses", {"model": "m", "input": "hi", "tools": [tool]}, "chat", "gemini")
+        assert (found, "strict" in body["tools"][0]["function"]) == (losses, False)
+
+
 TEXT: Json = {"type": "string"}
 NULL: Json = {"type": "null"}
 

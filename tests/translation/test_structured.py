@@ -216,6 +216,12 @@ def test_no_more_strict_tools_than_there_may_be() -> None:
     assert [tool.strict for tool in tools] == [True] * STRICT_TOOLS + [False] * 2
 
 
+def test_nothing_is_told_of_a_tool_that_nobody_asked_to_be_enforced() -> None:
+    tools = [FunctionTool(f"f{number}", CITY, strict="try") for number in range(STRICT_TOOLS + 2)]
+    assert fitted(Request("responses", "m", tools=list(tools)))[1] == []
+    assert [tool.strict for tool in tools] == [True] * STRICT_TOOLS + [None] * 2
+
+
 def test_optional_fields_of_all_schemas_are_counted_together() -> None:
     def schema(optional: int) -> Schema:
         return {**CITY, "properties": {f"p{number}": {"type": "string"} for number in range(optional)}, "required": []}

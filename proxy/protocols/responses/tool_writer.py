@@ -31,7 +31,7 @@ def write_tool(tool: Tool, losses: LossReport) -> Wire:
 
 def _function(tool: FunctionTool, losses: LossReport) -> Wire:
     written: Wire = {"type": "function", "name": tool.name}
-    if tool.description is not None:
+    if tool.description:
         written["description"] = tool.description
     written["parameters"] = tool.schema if tool.schema is not None else EMPTY_SCHEMA
     if tool.strict != "try":
@@ -45,7 +45,7 @@ def _function(tool: FunctionTool, losses: LossReport) -> Wire:
 
 def _custom(tool: CustomTool) -> Wire:
     written: Wire = {"type": "custom", "name": tool.name}
-    if tool.description is not None:
+    if tool.description:
         written["description"] = tool.description
     if tool.grammar is not None:
         written["format"] = {
