@@ -184,9 +184,7 @@ ABOUT: dict[Rule, About] = {
     ),
     Rule.INCLUDE: _drop("11.1", "What the client wants included is not known here."),
     Rule.INFERENCE_GEO: _refuse("11.1", "Where the model runs can't be demanded of the backend."),
-    Rule.INPUT_EXAMPLES: _several(
-        ("approx", "drop"), "5.1", "Examples of a tool's input go into its description, if they are short."
-    ),
+    Rule.INPUT_EXAMPLES: _approx("5.1", "Examples of a tool's input go into its description, if they are short."),
     Rule.ITEM_REFERENCE: _several(("drop", "refuse"), "11.2", "Nothing is stored that an item could refer to."),
     Rule.LOGIT_BIAS: _drop("7.4", "The backend can't make single tokens more or less likely."),
     Rule.LOGPROBS: _drop("7.4", "How likely tokens are is not told by the backend, or of no use to it."),

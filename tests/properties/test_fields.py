@@ -35,8 +35,9 @@ PAIRS = [(client, *backend) for client in PROTOCOLS for backend in BACKENDS if b
 UNKNOWN = "not_in_any_sheet"
 OPEN = {"InputSchemaTyped"}  # a JSON schema may hold anything
 
-# Tools that only a vendor knows are lost as a whole.
+# Tools that only a vendor knows are lost as a whole, and so are the checks that it made.
 OF_THE_VENDOR = (Rule.HOSTED_TOOL,)
+CHECKS = ("pending_safety_checks", "acknowledged_safety_checks")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def is_lost_whole(found: Outcome, place: Place) -> bool:
     if found.refused is not None:
         return names(found.refused, at)
     return place.path != () and any(
-        (level == "drop" or rule in OF_THE_VENDOR) and names(path, at) and len(path) <= len(at)
+        (level == "drop" or rule in OF_THE_VENDOR or path.endswith(CHECKS)) and names(path, at) and len(path) <= len(at)
         for rule, level, path in found.losses
     )
 

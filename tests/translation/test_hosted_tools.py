@@ -500,3 +500,10 @@ def test_tools_of_groups_whose_joined_names_look_alike_stay_apart() -> None:
         if backend == "messages":
             called = [(item["name"], item.get("namespace")) for item in calling(prepared, names)]
             assert called == [("b__c", "a"), ("c", "a__b"), ("a__b__c", None)]
+
+
+@pytest.mark.parametrize("declared", ["web_search", "web_search_2025_08_26", "web_search_preview"])
+@pytest.mark.parametrize("chosen", ["web_search", "web_search_2025_08_26", "web_search_preview_2025_03_11"])
+def test_a_search_may_be_chosen_by_another_of_its_names(declared: str, chosen: str) -> None:
+    body = {"tools": [{"type": declared}, FUNCTIONS["responses"]], "tool_choice": {"type": chosen}}
+    assert translated("responses", body, to("messages"))[0]["tool_choice"] == {"type": "tool", "name": "web_search"}

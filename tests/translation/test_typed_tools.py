@@ -488,3 +488,20 @@ def test_a_declaration_of_the_wrong_form_is_named(tool: Json, at: str) -> None:
 )
 def test_forms(value: Json, schema: Json, does: bool) -> None:
     assert fits(value, schema) is does
+
+
+def test_checks_of_another_vendor_are_no_reason_to_refuse_a_history() -> None:
+    check = {"id": "sc_1", "code": "malicious_instructions", "message": "Look out."}
+    call = {"type": "computer_call", "call_id": "k1", "actions": [{"type": "screenshot"}], "status": "completed"}
+    screen = {"type": "computer_screenshot", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+    items = [
+        {"role": "user", "content": "hi"},
+        {**call, "pending_safety_checks": [check]},
+        {"type": "computer_call_output", "call_id": "k1", "output": screen, "acknowledged_safety_checks": [check]},
+    ]
+    body = json.dumps({"model": "m", "input": items, "tools": [{"type": "computer"}]}).encode()
+    asked = pair.prepare(pair.peek("responses", body), Target("messages", "m"), pair.Options(strict=True))
+    assert [loss.path for loss in asked.losses if "checks" in loss.path] == [
+        "input[1].pending_safety_checks",
+        "input[2].acknowledged_safety_checks",
+    ]

@@ -129,10 +129,9 @@ def _description(wire: Wire, path: Path, losses: LossReport) -> str | None:
         return description
     lines = [dumps(example).decode() for example in examples]
     appendix = "\n".join(("Examples:", *lines))
-    if len(appendix.encode(errors="replace")) > EXAMPLES_LIMIT:
-        losses.drop(Rule.INPUT_EXAMPLES, (*path, "input_examples"))
-        return description
     losses.approx(Rule.INPUT_EXAMPLES, (*path, "input_examples"))
+    if len(appendix.encode(errors="replace")) > EXAMPLES_LIMIT:
+        return description
     return f"{description}\n\n{appendix}" if description else appendix
 
 

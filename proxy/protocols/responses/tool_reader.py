@@ -106,8 +106,13 @@ def read_tools(wires: list[object], path: Path, losses: LossReport) -> list[Tool
                 tools.append(_typed(wire, tool_type, at, losses))
             case tool_type:
                 # An unknown type is left to the policy for hosted tools, which refuses by default.
-                tools.append(HostedTool(HOSTED_TOOLS.get(tool_type, tool_type), wire, tool_type, at))
+                tools.append(HostedTool(HOSTED_TOOLS.get(tool_type, tool_type), wire, _plain_name(tool_type), at))
     return tools
+
+
+def _plain_name(tool_type: str) -> str:
+    """What a type is called whatever its version: a choice may name another one than the declaration."""
+    return "web_search" if HOSTED_TOOLS.get(tool_type) == "web_search" else tool_type
 
 
 def whole_name(tool: Tool) -> tuple[str, str | None]:
@@ -251,6 +256,6 @@ def _reference(wire: Wire, path: Path, losses: LossReport) -> ToolRef:
         case "programmatic_tool_calling":
             losses.refuse(Rule.PROGRAMMATIC_TOOL_CALLING, path)
         case _ if tool_type in CHOOSABLE:
-            return ToolRef(tool_type, TYPED_TOOL_TYPES.get(tool_type, tool_type))
+            return ToolRef(tool_type, TYPED_TOOL_TYPES.get(tool_type) or _plain_name(tool_type))
         case _:
             invalid((*path, "type"), f"'{tool_type}' can't be chosen.", code="invalid_value")

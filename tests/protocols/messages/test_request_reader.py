@@ -469,7 +469,7 @@ def test_examples_join_the_description_and_programmatic_callers_go() -> None:
         Loss(Rule.INPUT_EXAMPLES, "approx", "tools[0].input_examples"),
         Loss(Rule.ALLOWED_CALLERS, "approx", "tools[1].allowed_callers"),
         Loss(Rule.ALLOWED_CALLERS, "approx", "tools[2].allowed_callers"),
-        Loss(Rule.INPUT_EXAMPLES, "drop", "tools[3].input_examples"),
+        Loss(Rule.INPUT_EXAMPLES, "approx", "tools[3].input_examples"),
     ]
 
 

@@ -444,7 +444,7 @@ CHOICES: list[tuple[object, ToolPolicy]] = [
     ({"type": "function", "name": "f"}, ToolPolicy("named", ToolRef("function", "f"))),
     ({"type": "custom", "name": "f"}, ToolPolicy("named", ToolRef("custom", "f"))),
     ({"type": "mcp", "server_label": "docs", "name": "x"}, ToolPolicy("named", ToolRef("mcp", "docs"))),
-    ({"type": "web_search_preview"}, ToolPolicy("named", ToolRef("web_search_preview", "web_search_preview"))),
+    ({"type": "web_search_preview"}, ToolPolicy("named", ToolRef("web_search_preview", "web_search"))),
     ({"type": "computer_use_preview"}, ToolPolicy("named", ToolRef("computer_use_preview", "computer"))),
     ({"type": "shell"}, ToolPolicy("named", ToolRef("shell", "shell"))),
     (
