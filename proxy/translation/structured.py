@@ -103,6 +103,8 @@ def _enforced(given: OutputFormat) -> tuple[OutputFormat, bool] | None:
         result = reduced(given.schema or {})
     except NotExpressible:
         return None
+    # To close an object that the schema leaves open is no change that stands in the way: an answer needs no further
+    # fields (mapping.md 9.2 accepts it), and nearly no schema that is only a wish closes its objects.
     if result.said and given.strict is not True:
         return None
     schema = result.schema
