@@ -29,6 +29,11 @@ class StreamReader(Protocol):
     """Wire events in, canonical events out through `emit`. `exact`: what is fed was decoded with long integers."""
 
     exact: bool
+    # What stands right before the text of a delta, if all else in the next event may be the same; else b"".
+    text_key: bytes
+
+    def grow(self, k: int, text: str) -> bool:
+        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Raises `InexactNumber`, having told nothing: it is then to be fed again, decoded exactly."""

@@ -29,6 +29,7 @@ from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.hosted_calls import HostedCalls
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.recall import Remembered
+from proxy.translation.repeats import Repeats
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.typed_tools import TypedCalls
@@ -115,6 +116,7 @@ class _Reading:
         "_losses",
         "_may_halve",
         "_reader",
+        "_repeats",
         "_scrub",
         "_sse",
         "_stages",
@@ -161,6 +163,7 @@ class _Reading:
         self._sse = SseReader()
         reader = BACKENDS[way.backend].stream_reader
         self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
+        self._repeats = Repeats(self._reader.text_key)
 
     @property
     def paused(self) -> bool:
@@ -210,8 +213,14 @@ class _Reading:
         return not self.closed and self._reader.stopped
 
     def _take(self, events: list[SseEvent]) -> None:
-        reader, continuation = self._reader, self._continuation
+        reader, continuation, repeats = self._reader, self._continuation, self._repeats
+        head, tail = repeats.head, repeats.tail
         for name, payload in events:
+            if payload.startswith(head) and payload.endswith(tail) and name == repeats.name:
+                text = repeats.text_of(payload)
+                if text and reader.grow(repeats.k, text):
+                    continue
+            known = len(self.batch)
             try:
                 wire = loads_plain(payload)
             except ValueError:
@@ -229,6 +238,9 @@ class _Reading:
                 self._fail(undecodable("sent an event that is nested too deeply"))
             if continuation is not None:
                 continuation.take(wire)
+            elif repeats.learns:
+                repeats.learn(name, payload, self.batch[known:])
+                head, tail = repeats.head, repeats.tail
 
     def _feed_exactly(self, payload: bytes, name: str) -> Wire:
         """Feed an event with a number in it that the fast decoder rounds (mapping.md 0.3)."""

@@ -69,6 +69,17 @@ class StreamReader:
 
     # --- the interface ---
 
+    text_key = b'"content":'
+
+    def grow(self, k: int, text: str) -> bool:
+        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+        prose = self._prose
+        if self._over or self._tags is not None or prose.kind != "text" or k != prose.number:
+            return False
+        prose.position += len(text)
+        self._emit(Delta(k, text))
+        return True
+
     def feed(self, wire: object, event_name: str = "") -> None:
         """Take one chunk. What is no chunk is a failure. Raises nothing but `InexactNumber`: the same chunk is then to
         be fed again, decoded exactly.

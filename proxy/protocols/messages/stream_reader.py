@@ -89,6 +89,15 @@ class StreamReader:
         self._over = False
         self.exact = False  # whether long integers were decoded as they are
 
+    text_key = b'"text":'
+
+    def grow(self, k: int, text: str) -> bool:
+        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+        if self._over or self._text_index is None or k != self._text:
+            return False
+        self._emit(Delta(k, text))
+        return True
+
     def feed(self, wire: object, event_name: str) -> None:
         """One event's data; `event_name` counts only where the data has no type.
 

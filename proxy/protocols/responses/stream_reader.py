@@ -48,6 +48,12 @@ class StreamReader:
         # The text that grew last, by its item's id and its content index: most events are its next delta.
         self._grows: tuple[str, object, Growing] | None = None
 
+    text_key = b""  # each event has a number of its own
+
+    def grow(self, _k: int, _text: str) -> bool:
+        """Never: no event is like another."""
+        return False
+
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
         event_type = wire.get("type")

@@ -1,0 +1,110 @@
+"""Events that differ in their text alone come to the same as when each of them is parsed whole."""
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.canonical.events import Delta, Event
+from proxy.canonical.loss import LossReport
+from proxy.canonical.spelling import Spelling
+from proxy.canonical.target import Dialect
+from proxy.translation.codecs import BACKENDS, BackendProtocol
+from proxy.translation.repeats import Repeats
+
+AROUND: dict[BackendProtocol, tuple[list[bytes], bytes, bytes]] = {
+    "chat": (
+        [b'{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"Once"}}]}'],
+        b'{"id":"c","choices":[{"index":0,"delta":{"content":',
+        b'},"logprobs":null,"finish_reason":null}],"usage":null}',
+    ),
+    "messages": (
+        [
+            b'{"type":"message_start","message":{"id":"m"}}',
+            b'{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+        ],
+        b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":',
+        b"}}",
+    ),
+}
+TEXTS = st.text(st.sampled_from('a"\\\n é😀,:{}'), max_size=6) | st.sampled_from(["text", "content", "delta", "index"])
+
+
+def told(backend: BackendProtocol, payloads: Sequence[bytes], *, repeats: bool) -> tuple[list[Event], int]:
+    """The events of a stream, and how many payloads were not parsed whole."""
+    events: list[Event] = []
+    reader = BACKENDS[backend].stream_reader(events.append, Spelling(), Dialect(), LossReport())
+    known = Repeats(reader.text_key)
+    short = 0
+    for payload in payloads:
+        if repeats and payload.startswith(known.head) and payload.endswith(known.tail):
+            text = known.text_of(payload)
+            if text and reader.grow(known.k, text):
+                short += 1
+                continue
+        before = len(events)
+        reader.feed(json.loads(payload), "")
+        known.learn("", payload, events[before:])
+    reader.end()
+    return events, short
+
+
+@pytest.mark.parametrize("backend", AROUND)
+@given(st.lists(TEXTS, max_size=8), st.booleans())
+def test_the_same_is_told(backend: BackendProtocol, texts: list[str], ascii_only: bool) -> None:
+    start, head, tail = AROUND[backend]
+    payloads = start + [head + json.dumps(text, ensure_ascii=ascii_only).encode() + tail for text in texts]
+    assert told(backend, payloads, repeats=True)[0] == told(backend, payloads, repeats=False)[0]
+
+
+@pytest.mark.parametrize("backend", AROUND)
+def test_only_the_first_of_events_that_are_alike_is_parsed(backend: BackendProtocol) -> None:
+    start, head, tail = AROUND[backend]
+    payloads = start + [head + json.dumps(text).encode() + tail for text in ("a", "b", 'c"', "d")]
+    events, short = told(backend, payloads, repeats=True)
+    assert (short, [event.text for event in events if isinstance(event, Delta)][-4:]) == (3, ["a", "b", 'c"', "d"])
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        b'"a","text":"b"',
+        b'"a","more":"b"',
+        b'{"text":"a"}',
+        b"null",
+        b'""',
+        b'"a',
+        rb'"\ud83d"',
+    ],
+)
+def test_what_is_more_than_another_text_is_parsed_whole(inner: bytes) -> None:
+    known = Repeats(b'"text":')
+    known.learn("", b'{"text":"x"}', [Delta(0, "x")])
+    assert (known.head, known.tail) == (b'{"text":', b"}")
+    assert not known.text_of(b'{"text":' + inner + b"}")
+
+
+@pytest.mark.parametrize(
+    ("payload", "events"),
+    [
+        (b'{"text":"x"}', []),
+        (b'{"text":"x"}', [Delta(0, "x"), Delta(0, "x")]),
+        (b'{"text":"x"}', [Delta(0, "x", [{}])]),
+        (rb'{"text":"\u0078","of":"x"}', [Delta(0, "x")]),  # what looks like the text is not it
+        (b'{"text":"x","of":"x"}', [Delta(0, "x")]),
+    ],
+)
+def test_an_event_that_shows_no_pattern_is_none(payload: bytes, events: list[Event]) -> None:
+    known = Repeats(b'"text":')
+    known.learn("", payload, events)
+    assert not payload.startswith(known.head)
+
+
+def test_servers_that_never_repeat_an_event_are_not_watched_for_long() -> None:
+    known = Repeats(b'"text":')
+    for number in range(4):
+        assert known.learns
+        known.learn("", b'{"n":%d,"text":"x"}' % number, [Delta(0, "x")])
+    assert not known.learns
