@@ -64,6 +64,8 @@ class Dialect:
 
     name: str = "generic"
     family: str = "generic"
+    # Where a key goes: where the vendor of the protocol has it, or in another header
+    key: Literal["vendor", "bearer", "api_key"] = "vendor"
     # Chat, request side
     max_tokens_key: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     call_id_limit: int = 64
@@ -104,6 +106,8 @@ class Dialect:
     # Messages, request side
     unsigned_thinking: bool = False
     auto_cache: Literal["none", "top_level", "marks"] = "none"  # how caching that nobody asked for is asked for
+    model_in_path: bool = False  # Google Cloud: the address names the model and the way of answering
+    version_in_body: str = ""  # Google Cloud: what `anthropic_version` is
     binding_controls: bool = False  # can be told to drop bound thinking that no longer fits
     # Chat: how its server counts the tokens of a conversation, if it does (mapping.md 16.2)
     counts: Literal["none", "tokenize", "template"] = "none"

@@ -9,6 +9,7 @@ from proxy.server.answers import refuse_errors
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
+from proxy.translation.platforms import adapted
 from proxy.upstream.pool import Answer
 
 log = logging.getLogger("dragoman")
@@ -35,7 +36,8 @@ async def _ask_once(
     exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes
 ) -> Answer:
     backend = served.backend
-    answer = await exchange.gateway.pool.start(backend, backend.url, headers, body)
+    url = backend.url(exchange.model or "", stream=prepared.upstream_stream)
+    answer = await exchange.gateway.pool.start(backend, url, headers, adapted(body, backend.dialect))
     try:
         await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
     except BaseException:

@@ -20,6 +20,7 @@ from proxy.server.tokenizing import count_chat
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek, Prepared
+from proxy.translation.platforms import adapted
 from proxy.upstream.dialects import Protocol
 from proxy.upstream.headers import read_credential, request_headers
 
@@ -116,12 +117,13 @@ async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek
     if path is None:
         counted = await count_chat(exchange, served, prepared)
         return None if counted is None else _reply(exchange, counted)
-    body = prepared.body if same_protocol else _counted(prepared.body, backend.protocol)
+    body = prepared.body if same_protocol else _counted(prepared, backend.protocol)
     headers = request_headers(
         backend, exchange.request.headers, exchange.id, same_protocol=same_protocol, betas=prepared.betas
     )
     exchange.watch.wait(served.limits.first_event_whole)
-    answer = await exchange.gateway.pool.start(backend, backend.address(path), headers, body)
+    body = adapted(body, backend.dialect, counting=True)
+    answer = await exchange.gateway.pool.start(backend, backend.counting_url(path), headers, body)
     try:
         if answer.status in _NO_SUCH_ENDPOINT:
             return None
@@ -147,10 +149,10 @@ def _prepared(exchange: Exchange, route: ModelRoute, seen: Peek, *, same_protoco
         raise
 
 
-def _counted(body: bytes, protocol: Protocol) -> bytes:
+def _counted(prepared: Prepared, protocol: Protocol) -> bytes:
     """What of a request shapes its prompt."""
     counted = _FIELDS[protocol]
-    return dumps({name: value for name, value in as_object(loads(body), ()).items() if name in counted})
+    return dumps({name: value for name, value in as_object(loads(prepared.body), ()).items() if name in counted})
 
 
 def _completed(seen: Peek) -> Peek:

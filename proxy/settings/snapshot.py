@@ -98,9 +98,9 @@ class LossPolicy:
 class Upstream:
     """A backend.
 
-    `base_url` ends in its version, without a slash: `/messages` and the like are appended to it. `api_key`: None
-    passes the client's own key on. `dialect`: None goes by the host. `max_connections`: None is no limit.
-    `timeouts` are already merged with the general ones.
+    `base_url` ends in its version, without a slash: `/messages` and the like are appended to it; or its version is a
+    query, which goes behind them. `api_key`: None passes the client's own key on. `dialect`: None goes by the host.
+    `max_connections`: None is no limit. `timeouts` are already merged with the general ones.
     """
 
     name: str

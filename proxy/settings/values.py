@@ -49,7 +49,8 @@ def parse_address(value: object) -> Address:
 
 
 def _base_url(value: object) -> str:
-    """The root that endpoints are appended to. Most versions are `/v1`, so that is what a bare host gets."""
+    """The root that endpoints are appended to. Most versions are `/v1`, so that is what a bare host gets, unless the
+    version is in the query, as at Azure."""
     parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
     try:
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != -1
@@ -59,9 +60,11 @@ def _base_url(value: object) -> str:
         raise ValueError("must be an http or https address with a host, such as https://api.example.com")
     if parts.username is not None or parts.password is not None:
         raise ValueError("must hold no user or password: use api_key or headers")
-    if parts.query or parts.fragment:
-        raise ValueError("must hold no query or fragment")
+    if parts.fragment or not re.fullmatch(r"(api-version=[\w.-]+)?", parts.query):
+        raise ValueError("must hold no fragment, and no query but api-version")
     path = parts.path.rstrip("/")
+    if parts.query:
+        return f"{parts.scheme}://{parts.netloc}{path}?{parts.query}"
     if not any(re.fullmatch(r"v\d\w*", segment) for segment in path.split("/")):
         path += "/v1"
     return f"{parts.scheme}://{parts.netloc}{path}"

@@ -4,7 +4,7 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from aiohttp import ClientTimeout
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -26,11 +26,18 @@ ENDPOINTS: Mapping[Protocol, str] = {
 }
 
 
+# Google Cloud's ways of answering (messages.md 4.5); a model's name stands before them.
+_WHOLE, _STREAMED = ":rawPredict", ":streamRawPredict"
+_COUNTING = "/models/count-tokens:rawPredict"
+
+
 class Backend:
-    """`url` is where a generation is asked for; `holds_key`: the proxy has a key of its own for it."""
+    """`holds_key`: the proxy has a key of its own for it."""
 
     __slots__ = (
+        "_query",
         "_root",
+        "_url",
         "dialect",
         "headers",
         "holds_key",
@@ -42,7 +49,6 @@ class Backend:
         "slots",
         "timeout",
         "tls",
-        "url",
     )
 
     def __init__(self, upstream: Upstream) -> None:
@@ -58,8 +64,8 @@ class Backend:
         self.origin = self.origin_with(key)
         self.key_header = _key_header(self.protocol, self.dialect)
         self.headers = _fixed_headers(upstream, self.protocol, self.key_header)
-        self._root = upstream.base_url
-        self.url = self.address(ENDPOINTS[self.protocol])
+        self._root, _, self._query = upstream.base_url.partition("?")
+        self._url = self.address(ENDPOINTS[self.protocol])
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
@@ -69,8 +75,20 @@ class Backend:
         host = urlsplit(self.settings.base_url).netloc
         return origin_of(self.protocol, self.dialect.family, host, key)
 
+    def url(self, model: str, *, stream: bool) -> URL:
+        """Where a generation is asked for."""
+        if not self.dialect.model_in_path:
+            return self._url
+        return self.address(f"/models/{quote(model, safe='@')}{_STREAMED if stream else _WHOLE}")
+
+    def counting_url(self, path: str) -> URL:
+        """Where tokens are counted; `path` as at the vendor itself."""
+        return self.address(_COUNTING if self.dialect.model_in_path else path)
+
     def address(self, path: str) -> URL:
         """The address of another endpoint; `path` starts behind the version and is already encoded."""
+        if self._query:
+            path += ("&" if "?" in path else "?") + self._query
         return URL(self._root + path, encoded=True)
 
     def unversioned_address(self, path: str) -> URL:
@@ -84,9 +102,13 @@ def write_key(key_header: str, key: str) -> str:
 
 
 def _key_header(protocol: Protocol, dialect: Dialect) -> str:
-    if protocol == "messages":
-        return "X-Api-Key"
-    return "Api-Key" if dialect.name == "azure" else "Authorization"
+    match dialect.key:
+        case "bearer":
+            return "Authorization"
+        case "api_key":
+            return "Api-Key"
+        case "vendor":
+            return "X-Api-Key" if protocol == "messages" else "Authorization"
 
 
 def _fixed_headers(upstream: Upstream, protocol: Protocol, key_header: str) -> CIMultiDictProxy[str]:

@@ -80,7 +80,7 @@ def _by_name(*dialects: Dialect) -> dict[str, Dialect]:
 _CHAT = _by_name(
     Dialect(),
     _OPENAI_CHAT,
-    replace(_OPENAI_CHAT, name="azure", family="azure", file_parts=False),
+    replace(_OPENAI_CHAT, name="azure", family="azure", key="api_key", file_parts=False),
     _VLLM_CHAT,
     replace(_VLLM_CHAT, name="sglang", family="sglang", reasoning_field="reasoning_content"),
     Dialect(
@@ -153,7 +153,7 @@ _CHAT = _by_name(
 _RESPONSES = _by_name(
     Dialect(custom_tools=True, developer_role=True),
     _OPENAI_RESPONSES,
-    replace(_OPENAI_RESPONSES, name="azure", family="azure"),
+    replace(_OPENAI_RESPONSES, name="azure", family="azure", key="api_key"),
     Dialect("vllm", "vllm", custom_tools=True),
     Dialect("sglang", "sglang"),
     Dialect("ollama", "ollama", lax_terminal=True),
@@ -166,8 +166,16 @@ _MESSAGES = _by_name(
     Dialect(),
     Dialect("anthropic", "anthropic", auto_cache="top_level", binding_controls=True, hosted_tools=_HOSTED),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
-    Dialect("bedrock", "bedrock", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
-    Dialect("vertex", "vertex", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
+    Dialect("bedrock", "bedrock", key="bearer", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
+    Dialect(
+        "vertex",
+        "vertex",
+        key="bearer",
+        model_in_path=True,
+        version_in_body="vertex-2023-10-16",
+        no_fields=frozenset({"service_tier"}),
+        auto_cache="marks",
+    ),
     *(
         Dialect(name, name, unsigned_thinking=True)
         for name in ("vllm", "sglang", "ollama", "llamacpp", "deepseek", "glm", "moonshot", "minimax", "qwen")
@@ -190,6 +198,7 @@ _HOSTS: Mapping[str, str] = {
     "cognitiveservices.azure.com": "azure",
     "api.anthropic.com": "anthropic",
     "amazonaws.com": "bedrock",
+    "api.aws": "bedrock",
     "aiplatform.googleapis.com": "vertex",
     "api.deepseek.com": "deepseek",
     "openrouter.ai": "openrouter",
@@ -208,6 +217,9 @@ _HOSTS: Mapping[str, str] = {
     "aliyuncs.com": "qwen",
     "api.minimax.io": "minimax",
 }
+
+# Of vendors that put the region before their name.
+_HOST_ENDS = {"-aiplatform.googleapis.com": "vertex", ".rep.googleapis.com": "vertex"}
 
 _HINTS = get_type_hints(Dialect)
 _FLAGS = frozenset(entry.name for entry in fields(Dialect)) - {"name", "family"}
@@ -233,11 +245,12 @@ def dialect_for(protocol: Protocol, base_url: str, name: str | None, flags: Mapp
 
 def host_dialect(base_url: str) -> str:
     """The name of the dialect of the vendor that owns the host, else `generic`."""
-    labels = (urlsplit(base_url).hostname or "").split(".")
+    host = urlsplit(base_url).hostname or ""
+    labels = host.split(".")
     for start in range(len(labels)):
         if known := _HOSTS.get(".".join(labels[start:])):
             return known
-    return "generic"
+    return next((name for end, name in _HOST_ENDS.items() if host.endswith(end)), "generic")
 
 
 def _flag_value(flag: str, value: object) -> object:

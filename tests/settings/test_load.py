@@ -68,11 +68,12 @@ models:
         ("http://127.0.0.1:8000/proxy", "http://127.0.0.1:8000/proxy/v1"),
         ("https://example.com/v1beta/openai", "https://example.com/v1beta/openai"),
         ("http://[::1]:8000", "http://[::1]:8000/v1"),
+        ("https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21", None),
     ],
 )
-def test_a_base_url_with_or_without_its_version(tmp_path: Path, written: str, root: str) -> None:
+def test_a_base_url_with_or_without_its_version(tmp_path: Path, written: str, root: str | None) -> None:
     settings = read(tmp_path, f"upstreams: [{{name: a, protocol: chat, base_url: '{written}'}}]")
-    assert settings.upstreams["a"].base_url == root
+    assert settings.upstreams["a"].base_url == (root or written)
 
 
 def test_timeouts_of_an_upstream_replace_the_general_ones(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
     ("fields", "field", "message"),
     [
         ("base_url: 'http://user:pass@a'", "base_url", "must hold no user or password: use api_key or headers"),
-        ("base_url: 'http://a?version=1'", "base_url", "must hold no query or fragment"),
+        ("base_url: 'http://a?version=1'", "base_url", "must hold no fragment, and no query but api-version"),
         ("base_url: 'http://a:port'", "base_url", "must be an http or https address with a host"),
         ("base_url: http://a, api_key: ''", "api_key", "must be a text that is not empty"),
         ('base_url: http://a, api_key: "a\\nb"', "api_key", "holds a character that can't stand in a header"),

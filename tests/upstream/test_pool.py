@@ -29,7 +29,7 @@ def backend_at(base_url: str, **settings: object) -> Backend:
 
 
 async def ask(pool: Pool, backend: Backend, body: Body = b"{}", url: URL | None = None) -> Answer:
-    return await pool.start(backend, url or backend.url, backend.headers.copy(), body)
+    return await pool.start(backend, url or backend.url("m", stream=False), backend.headers.copy(), body)
 
 
 async def ask_and_read(pool: Pool, backend: Backend, body: bytes) -> bytes:
