@@ -140,8 +140,10 @@ _SAMPLING: dict[str, tuple[object, ...]] = {
 
 def _fit_sampling_to_model(request: Request, target: Target, losses: LossReport) -> None:
     sampling, profile = request.sampling, target.profile
-    asked = [name for name, idle in _SAMPLING.items() if getattr(sampling, name) not in (None, *idle)]
     refused = not profile.sampling
+    asked: list[str] = []
+    if refused or profile.sampling_without_effort:
+        asked = [name for name, idle in _SAMPLING.items() if getattr(sampling, name) not in (None, *idle)]
     if profile.sampling_without_effort and asked:
         effort = request.reasoning.effort
         refused = effort != "none" if effort is not None else profile.thinking_default

@@ -37,6 +37,24 @@ from proxy.protocols.fields import (
 )
 from proxy.protocols.openai_completions import read_end_user, read_include_usage, read_sampling, read_stop
 
+# Fields that are read in any case: a small request has no others, and should not be asked for each of them.
+_PLAIN_FIELDS = frozenset(
+    {
+        "model",
+        "messages",
+        "tools",
+        "functions",
+        "tool_choice",
+        "function_call",
+        "parallel_tool_calls",
+        "max_tokens",
+        "max_completion_tokens",
+        "stop",
+        "stream",
+        "stream_options",
+        "service_tier",
+    }
+)
 _FORMATS = frozenset({"text", "json_object", "json_schema"})
 _THINKING: dict[str, Literal["off", "adaptive", "budget", "between_tools"]] = {
     "disabled": "off",
@@ -66,8 +84,10 @@ def read_request(wire: Wire, losses: LossReport, *, exact: bool = False) -> Requ
         report_unknown(wire, REQUEST_FIELDS, (), losses)
     model = need_text(wire, "model", ())
     instructions, turns = read_messages(wire, losses, exact=exact)
-    _refuse_audio(wire, losses)
-    _report_moderation(wire, losses)
+    more = not wire.keys() <= _PLAIN_FIELDS
+    if more:
+        _refuse_audio(wire, losses)
+        _report_moderation(wire, losses)
     return Request(
         origin="chat",
         model=model,
@@ -75,13 +95,13 @@ def read_request(wire: Wire, losses: LossReport, *, exact: bool = False) -> Requ
         instructions=instructions,
         tools=read_tools(wire, losses),
         tool_policy=read_tool_policy(wire, losses),
-        sampling=_read_sampling(wire),
-        reasoning=_read_reasoning(wire, losses),
-        output=_read_output(wire, losses),
+        sampling=_read_sampling(wire) if more else Sampling(),
+        reasoning=_read_reasoning(wire, losses) if more else ReasoningPolicy(),
+        output=_read_output(wire, losses) if more else Output(),
         limits=_read_limits(wire),
-        cache=_read_cache(wire, losses),
-        state=_read_state(wire, losses),
-        identity=_read_identity(wire, losses),
+        cache=_read_cache(wire, losses) if more else CachePolicy(),
+        state=_read_state(wire, losses) if more else State(),
+        identity=_read_identity(wire, losses) if more else Identity(),
         service=Service(tier=text(wire, "service_tier", ())),
         stream=flag(wire, "stream", ()) or False,
         include_usage=read_include_usage(wire, losses),

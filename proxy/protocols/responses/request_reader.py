@@ -86,6 +86,28 @@ KNOWN = frozenset(
         "user",
     }
 )
+# Fields that are read in any case: a small request has no others, and should not be asked for each of them.
+_PLAIN_FIELDS = frozenset(
+    {
+        "model",
+        "input",
+        "instructions",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "max_tool_calls",
+        "max_output_tokens",
+        "reasoning",
+        "text",
+        "truncation",
+        "store",
+        "stream",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "service_tier",
+    }
+)
 # Fields that no other protocol has and that do not change the answer.
 DROPPED: dict[str, Rule] = {
     "access_programs": Rule.ACCESS_PROGRAMS,
@@ -111,10 +133,12 @@ CACHE_OPTIONS = frozenset({"mode", "ttl", "prewarm", "comparison_response_id"})
 
 def read_request(wire: Wire, losses: LossReport) -> Request:
     """The canonical request, whose native parts refer into `wire`. Raises `Rejected` that names the field."""
-    _refuse_state(wire, losses)
-    for name in wire.keys() & DROPPED.keys():
-        if wire[name] is not None:
-            losses.drop(DROPPED[name], (name,))
+    more = not wire.keys() <= _PLAIN_FIELDS
+    if more:
+        _refuse_state(wire, losses)
+        for name in wire.keys() & DROPPED.keys():
+            if wire[name] is not None:
+                losses.drop(DROPPED[name], (name,))
     conversation = _conversation(wire, losses)
     request = Request(
         "responses",
@@ -123,21 +147,22 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         [*_instructions(wire), *conversation.instructions],
         _tools(wire, conversation, losses),
         _tool_policy(wire, losses),
-        _sampling(wire),
+        _sampling(wire) if more else Sampling(),
         _reasoning(mapping(wire, "reasoning", ()) or {}, ("reasoning",), losses),
         _output(mapping(wire, "text", ()) or {}, ("text",), losses),
         _limits(wire),
-        _cache(wire, losses),
+        _cache(wire, losses) if more else CachePolicy(),
         _state(wire, losses),
         _identity(wire, losses),
         Service(text(wire, "service_tier", ())),
         flag(wire, "stream", ()) or False,
     )
-    _stream_options(wire, losses)
+    if more:
+        _stream_options(wire, losses)
     _place_choice(request)
     for update, path in conversation.updates:
         _update(request, update, path, losses)
-    if not wire.keys() <= KNOWN:
+    if more and not wire.keys() <= KNOWN:
         report_unknown(wire, KNOWN, (), losses)
     request.echo = echo_of(wire)
     return request
@@ -146,6 +171,8 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
 def _tools(wire: Wire, conversation: Conversation, losses: LossReport) -> list[Tool]:
     """The declared tools, then those that items brought. One that a search found is an ordinary one from then on."""
     tools = [*read_tools(array(wire, "tools", ()) or [], ("tools",), losses), *conversation.tools]
+    if not conversation.found:
+        return tools
     known = {whole_name(tool): tool for tool in tools}
     for found in conversation.found:
         tool = known.get(whole_name(found))

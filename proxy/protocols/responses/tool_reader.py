@@ -86,7 +86,10 @@ def read_tools(wires: list[object], path: Path, losses: LossReport) -> list[Tool
     for index, value in enumerate(wires):
         at = (*path, index)
         wire = as_object(value, at)
-        match need_text(wire, "type", at):
+        wire_type = wire.get("type")
+        if type(wire_type) is not str:
+            wire_type = need_text(wire, "type", at)
+        match wire_type:
             case "function":
                 tools.append(_function(wire, at, losses))
             case "custom":
