@@ -93,7 +93,7 @@ class App:
             exchange.watch.stop()
             gateway.open.discard(exchange)
             gateway.access.record(exchange.record())
-            exchange.log_losses()
+            exchange.tell_losses()
 
 
 async def _write_watched(exchange: Exchange, response: Response) -> None:

@@ -18,6 +18,7 @@ from proxy.server.gateway import Gateway, Served
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy
 from proxy.telemetry.logs import timestamp
+from proxy.telemetry.losses import note_on_span
 from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.pair import Prepared
@@ -225,12 +226,14 @@ class Exchange:
         headers += self._extra
         return CIMultiDict(headers)
 
-    def log_losses(self) -> None:
-        """Tell the operator what is lost for the first time with this model."""
+    def tell_losses(self) -> None:
+        """Tell the operator what was lost: count it, put it on the span, and log what is new with this model."""
         served = self.served
         if served is not None and (losses := self.losses):
-            model = _logged(self.model) or ""
-            self.gateway.loss_log.note(losses, self.client, served.backend.protocol, model)
+            backend = served.backend.protocol
+            self.gateway.metrics.count_losses(losses, self.client, backend)
+            note_on_span(losses)
+            self.gateway.loss_log.note(losses, self.client, backend, _logged(self.model) or "")
 
     def record(self) -> dict[str, object]:
         """The access record (operations.md 5): no text of the conversation, no key."""

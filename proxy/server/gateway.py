@@ -15,6 +15,7 @@ from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
+from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.scrubber import Scrubber
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
@@ -51,6 +52,7 @@ class Gateway:
         self.settings = settings
         self.access = access
         self.loss_log = LossLog()
+        self.metrics = Metrics()
         self.scrub = Scrubber(secrets_of(settings))
         self.served = {
             name: Served(Backend(upstream), limits_of(upstream.timeouts))

@@ -44,6 +44,11 @@ PROBES: Mapping[str, Probe] = {
 }
 
 
+def _metrics(gateway: Gateway, request: BaseRequest) -> StreamResponse:
+    body, content_type = gateway.metrics.write(request.headers.get("Accept", ""))
+    return Response(body=body, headers={"Content-Type": content_type, "Server": SERVER})
+
+
 def is_local(remote: str | None) -> bool:
     """Whether a peer is on this machine; `admin_listen` may be reached by others, to be probed."""
     try:
@@ -66,6 +71,8 @@ class Admin:
         match request.method, request.path:
             case "GET" | "HEAD", "/healthz" | "/readyz":
                 return PROBES[request.path](self._gateway, request)
+            case "GET" | "HEAD", "/metrics":
+                return _metrics(self._gateway, request)
             case "GET" | "HEAD", "/admin/version":
                 return _answer(200, {"version": __version__})
             case "POST", "/admin/drain":
@@ -73,7 +80,7 @@ class Admin:
                     return _answer(403, {"error": {"message": "Draining is begun from this machine, by no browser."}})
                 self._drain()
                 return _answer(200, {"status": "draining", "in_flight": len(self._gateway.open)})
-            case _, "/healthz" | "/readyz" | "/admin/version" | "/admin/drain":
+            case _, "/healthz" | "/readyz" | "/metrics" | "/admin/version" | "/admin/drain":
                 return _answer(405, {"error": {"message": f"{request.method} is not allowed here."}})
             case _:
                 return _answer(404, {"error": {"message": f"There is no {request.path[:200]} here."}})

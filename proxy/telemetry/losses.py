@@ -1,16 +1,20 @@
-"""A line in the log the first time that a model loses something, so that operators see it without a flood.
+"""What a request lost, told to those who operate the proxy: in the log and on the span.
 
-Access records name the rules of every request; this tells what they mean, once for each rule and model.
+Access records name the rules of every request; the log tells what they mean, once for each rule and model, so that
+there is no flood.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from opentelemetry import trace
 
 from proxy.canonical.loss import Loss
 from proxy.canonical.loss_rules import ABOUT
 
 log = logging.getLogger("dragoman.loss")
 
+_EVENTS = 32  # that one span gets
 _MOST = 10_000  # pairs that are remembered; clients may make up names of models
 
 
@@ -40,3 +44,16 @@ class LossLog:
                 model,
                 ABOUT[loss.rule].text,
             )
+
+
+def note_on_span(losses: Sequence[Loss]) -> None:
+    """Put the losses on the span that is current, if there is one that is kept (operations.md 3.1)."""
+    span = trace.get_current_span()
+    if not span.is_recording():
+        return
+    span.set_attribute("dragoman.loss.count", len(losses))
+    for loss in losses[:_EVENTS]:
+        attributes = {"rule": loss.rule.value, "level": loss.level, "path": loss.path}
+        span.add_event("dragoman.translation.loss", attributes)
+    if (more := len(losses) - _EVENTS) > 0:
+        span.add_event("dragoman.translation.loss", {"remaining": more})

@@ -53,6 +53,7 @@ async def test_one_that_is_not_ready_says_why() -> None:
         ("GET", "/admin/version", 200, {"version": __version__}),
         ("POST", "/admin/drain", 200, {"status": "draining", "in_flight": 0}),
         ("GET", "/admin/drain", 405, {"error": {"message": "GET is not allowed here."}}),
+        ("POST", "/metrics", 405, {"error": {"message": "POST is not allowed here."}}),
         ("POST", "/healthz", 405, {"error": {"message": "POST is not allowed here."}}),
         ("POST", "/v1/messages", 404, {"error": {"message": "There is no /v1/messages here."}}),
     ],
