@@ -7,6 +7,7 @@ out of it is a client's word. Equal content gives equal bytes, on every replica:
 import binascii
 import hashlib
 import hmac
+import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ from proxy.protocols.fields import Wire, is_object
 SEALED = "drg1."
 OPEN = "drg0."
 PREFIXES = (SEALED, OPEN)
+# Those of all versions: what an older or a newer proxy has made must not reach a backend either.
+ANY_PREFIX = r"drg\d{1,3}\."
 KEY_BYTES = 32
 NO_ORIGIN = "0" * 12
 
+_ANY_PREFIX = re.compile(ANY_PREFIX)
 _NONCE = 12
 _CHECKSUM = 16
 _MAX_PLAIN = 8 * 1024 * 1024  # bytes of an opened envelope; a client could send one that inflates without end
@@ -48,8 +52,8 @@ def origin_of(protocol: str, family: str, host: str, credential: str) -> str:
 
 
 def is_envelope(text: object) -> bool:
-    """Whether a value claims to be one of ours."""
-    return type(text) is str and text.startswith(PREFIXES)
+    """Whether a value claims to be one of ours, of whatever version."""
+    return type(text) is str and _ANY_PREFIX.match(text) is not None
 
 
 def origin_in(envelope: str) -> str:
@@ -77,6 +81,8 @@ def open_envelope(envelope: str, scope: Scope) -> Wire | None:
     The origin must be this scope's: see `origin_in`. With keys, envelopes without a seal are refused, since anyone
     can write one.
     """
+    if not envelope.startswith(PREFIXES):
+        return None  # of another version
     packed = _open_sealed(envelope, scope) if envelope.startswith(SEALED) else _open_plain(envelope, scope)
     if packed is None:
         return None

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from proxy.canonical.jsontext import dumps, loads, loads_exact
 from proxy.canonical.loss import LossReport
 from proxy.protocols.fields import as_object, is_object
-from proxy.translation.envelope import PREFIXES
+from proxy.translation.envelope import ANY_PREFIX
 from proxy.translation.returning import strip_envelopes
 
-_ENVELOPES = tuple(prefix.encode() for prefix in PREFIXES)
-_HIDDEN_ENVELOPE = re.compile(rb"\\u00(?:64|72|67|3[01]|2[eE])")  # a letter of a prefix that is spelled as an escape
+_ENVELOPE = re.compile(ANY_PREFIX.encode())
+_HIDDEN_ENVELOPE = re.compile(rb"\\u00(?:64|72|67|3\d|2[eE])")  # a letter of a prefix that is spelled as an escape
 _NEEDLESS_ESCAPE = re.compile(rb"\\(?:/|u00[2-7])")  # of a character that could stand for itself
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -26,7 +26,7 @@ def without_envelopes(raw: bytes, losses: LossReport, *, as_text: bool = False) 
 
     `as_text`: see `strip_envelopes`.
     """
-    if not any(prefix in raw for prefix in _ENVELOPES) and not _may_hide_one(raw):
+    if not (b"drg" in raw and _ENVELOPE.search(raw)) and not _may_hide_one(raw):
         return raw
     wire = as_object(loads_exact(raw), ())
     known = len(losses.losses)

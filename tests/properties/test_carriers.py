@@ -4,9 +4,11 @@ Each turn the backend thinks and calls a tool; the client sends back what its pr
 """
 
 import json
+import re
 
 import pytest
 
+from proxy.canonical.loss import Rule
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.envelope import PREFIXES, Scope
@@ -18,6 +20,7 @@ from tests.properties.spoken import event_bytes, whole_bytes
 
 PAIRS = [(client, backend) for client in PROTOCOLS for backend in PROTOCOLS if client != backend]
 TURNS = 10
+ENVELOPE = re.compile(r"drg\d\.[0-9a-f]{12}\.[\w.-]+")
 THOUGHT = "I should look at the next city, which is somewhere far away, and then decide what to do about it. "
 SCOPES = [Scope("0123456789ab"), Scope("0123456789ab", (bytes(range(32)),), "team-a")]
 TOOL = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -169,6 +172,37 @@ def test_a_backend_of_the_clients_own_protocol_never_sees_an_envelope(client: Pr
     prepared = pair.prepare(pair.peek(client, raw), Target(client, "m", Dialect()), pair.Options())
     assert not any(mark.encode() in prepared.body for mark in PREFIXES)
     assert [loss.rule for loss in prepared.losses] == ["foreign-reasoning"]
+
+
+def damaged(envelope: str, how: str) -> str:
+    version, origin, rest = envelope.split(".", 2)
+    match how:
+        case "cut":
+            return envelope[: len(envelope) // 2]
+        case "cut short":
+            return f"{version}."
+        case "changed":
+            return f"{version}.{origin}.{rest[:9]}{'A' if rest[9] != 'A' else 'B'}{rest[10:]}"
+        case "of another version":
+            return f"drg7.{origin}.{rest}"
+        case _:
+            return f"{version}.{origin}."
+
+
+@pytest.mark.parametrize("how", ["cut", "cut short", "changed", "of another version", "emptied"])
+@pytest.mark.parametrize("scope", SCOPES, ids=["open", "sealed"])
+@pytest.mark.parametrize(("client", "backend"), PAIRS)
+def test_what_is_damaged_never_reaches_a_backend(client: Protocol, backend: Protocol, scope: Scope, how: str) -> None:
+    raw = _next_request(client, backend, scope).decode()
+    [envelope] = set(ENVELOPE.findall(raw))
+    raw = raw.replace(envelope, damaged(envelope, how))
+    for protocol in {client, backend}:
+        target = Target(protocol, "m", Dialect())
+        prepared = pair.prepare(pair.peek(client, raw.encode()), target, pair.Options(scope=scope))
+        assert b"drg" not in prepared.body
+        assert own_reasoning(protocol, json.loads(prepared.body)) == []
+        told = {loss.rule for loss in prepared.losses}
+        assert told & {Rule.CARRIER_BAD, Rule.FOREIGN_REASONING}
 
 
 def _next_request(client: Protocol, backend: Protocol, scope: Scope) -> bytes:

@@ -83,3 +83,15 @@ def test_origins_tell_backends_and_accounts_apart() -> None:
     }
     assert len(origins) == 4
     assert all(len(origin) == 12 for origin in origins)
+
+
+@pytest.mark.parametrize("version", ["drg2.", "drg9.", "drg10."])
+@pytest.mark.parametrize("scope", [PLAIN, LOCKED])
+def test_one_of_another_version_is_known_and_does_not_open(version: str, scope: Scope) -> None:
+    envelope = version + seal(CONTENT, scope).partition(".")[2]
+    assert (is_envelope(envelope), open_envelope(envelope, scope)) == (True, None)
+
+
+@pytest.mark.parametrize("text", ["drg.", "drgx_1", "drg1", "drg1234.", "EqQBdrg1.", None, 1, ["drg1."]])
+def test_what_is_none_of_ours(text: object) -> None:
+    assert not is_envelope(text)
