@@ -90,15 +90,15 @@ class StreamReader:
             self._fail(read_error(None, wire, ""))
             return
         choices = wire.get("choices")
+        usage = wire.get("usage")
+        told = read_usage(usage) if usage else None
         if not self._started and (choices or wire.get("id")):
-            self._start(wire)
+            self._start(wire, told)
         if type(choices) is list:
             for choice in choices:
                 if type(choice) is dict and not choice.get("index") and not self._over:
                     self._choice(choice)
-        usage = wire.get("usage")
-        if usage:
-            self._usage = read_usage(usage) or self._usage
+        self._usage = told or self._usage
         if self._finish_reason is not None:
             self._tier = _text(wire.get("service_tier")) or self._tier
         if "x_groq" in wire:
@@ -137,7 +137,7 @@ class StreamReader:
 
     # --- reading a chunk ---
 
-    def _start(self, wire: Wire) -> None:
+    def _start(self, wire: Wire, usage: Usage | None) -> None:
         self._started = True
         self._id = _text(wire.get("id")) or ""
         self._emit(
@@ -145,7 +145,7 @@ class StreamReader:
                 self._id,
                 _text(wire.get("model")) or "",
                 _seconds(wire.get("created")),
-                read_usage(wire.get("usage")),
+                usage,
                 _text(wire.get("service_tier")),
                 _text(wire.get("system_fingerprint")),
             )
