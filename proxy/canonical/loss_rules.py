@@ -54,7 +54,9 @@ ABOUT: dict[Rule, About] = {
         ("approx", "drop", "refuse"), "11.1 11.2", "A summary in place of a history goes as plain text, or not at all."
     ),
     Rule.CUSTOM_TOOL: _several(
-        ("approx", "refuse"), "5.2", "A free-text tool becomes a function with one string; its grammar is not enforced."
+        ("approx", "drop", "refuse"),
+        "5.2",
+        "A free-text tool becomes a function with one string; its grammar is not enforced, and may not be kept.",
     ),
     Rule.DOC_CITATION: _several(
         ("approx", "drop"), "4.7", "A citation of a place in a document names only the document, or has no form at all."

@@ -13,10 +13,10 @@ Schema = dict[str, object]
 class FunctionTool:
     """A JSON-schema tool that the client runs.
 
-    `schema` None: the client gave none. `strict` None: not said (which means false in Chat and
-    Messages); `"try"`: the Responses default, strict when the schema allows it. `stands_for_custom`: the client's
-    tool is a free-text one that the backend lacks. `stands_for`: it is a typed one of this kind; `namespace` is then
-    the toolset that it is a member of.
+    `schema` None: the client gave none. `strict` None: not said (which means false in Chat and Messages); `"try"`: the
+    Responses default, strict when the schema allows it. `stands_for_custom`: the client's tool is a free-text one that
+    the backend lacks; `grammar` is what its text is to match. `stands_for`: it is a typed one of this kind; `namespace`
+    is then the toolset that it is a member of.
     """
 
     name: str
@@ -26,6 +26,7 @@ class FunctionTool:
     namespace: str | None = None
     deferred: bool = False
     stands_for_custom: bool = False
+    grammar: "Grammar | None" = None
     stands_for: str | None = None
     cache: CacheMark | None = None
     extra: Extra | None = None

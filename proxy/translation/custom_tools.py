@@ -17,8 +17,10 @@ from proxy.canonical.reply import Reply
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.canonical.tools import CustomTool, FunctionTool, Schema, ToolRef
+from proxy.translation.validation import may_match
 
 PROPERTY = "input"
+_AT = ("reply",)
 SCHEMA: Schema = {"type": "object", "properties": {PROPERTY: {"type": "string"}}, "required": [PROPERTY]}
 
 
@@ -41,6 +43,7 @@ def as_function(tool: CustomTool, losses: LossReport) -> FunctionTool:
         namespace=tool.namespace,
         deferred=tool.deferred,
         stands_for_custom=True,
+        grammar=tool.grammar,
         extra=tool.extra,
         at=tool.at,
     )
@@ -68,18 +71,25 @@ def _as_function_ref(ref: ToolRef) -> ToolRef:
     return ToolRef("function", ref.name, ref.namespace) if ref.kind == "custom" else ref
 
 
-def unwrap_reply(reply: Reply, losses: LossReport) -> None:
+# What the text of a tool, by its name and group, is to match: regular expressions that nobody else sees to.
+Patterns = dict[tuple[str, str | None], str]
+
+
+def patterns_of(request: Request) -> Patterns:
+    """Those of the functions that stand for free-text tools. To be asked while tools have the client's names."""
+    return {
+        (tool.name, tool.namespace): tool.grammar.definition
+        for tool in request.tools
+        if type(tool) is FunctionTool and tool.grammar is not None and tool.grammar.syntax == "regex"
+    }
+
+
+def unwrap_reply(reply: Reply, patterns: Patterns, losses: LossReport) -> None:
     """The free text of the calls of a whole reply, in place: what a stream of it would show."""
     for part in reply.parts:
         if type(part) is Call and part.kind == "custom":
-            decoder = StringDecoder()
-            part.arguments = decoder.feed(part.arguments) + decoder.end()
-            _note(decoder, losses)
-
-
-def _note(decoder: "StringDecoder", losses: LossReport) -> None:
-    if decoder.odd:
-        losses.approx(Rule.BAD_ARGS, ("reply",))
+            text = _FreeText(part, patterns)
+            part.arguments = text.feed(part.arguments) + text.end(losses)
 
 
 _PREFIX = re.compile(r'\s*\{\s*"input"\s*:\s*"')
@@ -183,35 +193,58 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(int(match[1], 16)) if match[1] else _ESCAPED.get(match[2], match[0])
 
 
+class _FreeText:
+    """The arguments of one call on their way to be its text."""
+
+    __slots__ = ("_decoder", "_pattern", "_pieces")
+
+    def __init__(self, call: Call, patterns: Patterns) -> None:
+        self._decoder = StringDecoder()
+        self._pattern = patterns.get((call.name, call.namespace))
+        self._pieces: list[str] = []
+
+    def feed(self, piece: str) -> str:
+        text = self._decoder.feed(piece)
+        if self._pattern is not None:
+            self._pieces.append(text)
+        return text
+
+    def end(self, losses: LossReport) -> str:
+        """What is left. Records what was odd, and a text that is not what was asked for: it has been paid for."""
+        text = self._decoder.end()
+        if self._decoder.odd:
+            losses.approx(Rule.BAD_ARGS, _AT)
+        if self._pattern is not None and not may_match("".join([*self._pieces, text]), self._pattern):
+            losses.drop(Rule.CUSTOM_TOOL, _AT)
+        return text
+
+
 class CustomCalls:
     """A stage behind the backend's reader: arguments of the functions that stand for free-text tools become text."""
 
-    __slots__ = ("_decoders", "_losses")
+    __slots__ = ("_losses", "_patterns", "_texts")
 
-    def __init__(self, losses: LossReport) -> None:
+    def __init__(self, patterns: Patterns, losses: LossReport) -> None:
+        self._patterns = patterns
         self._losses = losses
-        self._decoders: dict[int, StringDecoder] = {}
+        self._texts: dict[int, _FreeText] = {}
 
     def pass_on(self, events: Iterable[Event]) -> list[Event]:
         """The same events, with decoded text in the deltas of such calls."""
         out: list[Event] = []
         for event in events:
             match event:
-                case Delta() if event.k in self._decoders:
-                    text = self._decoders[event.k].feed(event.text)
-                    if text:
+                case Delta() if event.k in self._texts:
+                    if text := self._texts[event.k].feed(event.text):
                         out.append(Delta(event.k, text))
                 case Open() if isinstance(event.part, Call) and event.part.kind == "custom":
-                    self._decoders[event.k] = StringDecoder()
+                    begun = self._texts[event.k] = _FreeText(event.part, self._patterns)
                     if event.part.arguments:
-                        first = self._decoders[event.k].feed(event.part.arguments)
-                        event.part.arguments = first
+                        event.part.arguments = begun.feed(event.part.arguments)
                     out.append(event)
-                case Close() if event.k in self._decoders:
-                    decoder = self._decoders.pop(event.k)
-                    if text := decoder.end():
+                case Close() if event.k in self._texts:
+                    if text := self._texts.pop(event.k).end(self._losses):
                         out.append(Delta(event.k, text))
-                    _note(decoder, self._losses)
                     out.append(event)
                 case _:
                     out.append(event)

@@ -1,6 +1,6 @@
 """What the proxy does itself on the way back, because the backend can't."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from proxy.canonical.errors import Rejected
@@ -9,6 +9,7 @@ from proxy.canonical.fold import Fold, unfold
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply
 from proxy.translation.answer_tool import Answering
+from proxy.translation.custom_tools import Patterns
 from proxy.translation.directives import Directing
 from proxy.translation.fences import Unfencing
 from proxy.translation.stop_strings import StopStrings
@@ -27,7 +28,7 @@ class Emulation:
     """`stops`: strings that end the answer. `answer_tool`: a tool whose call is the answer. `fenced`: JSON was asked
     for in words, so there may be a code fence around it. `directive`: the words in which a tool call was asked for.
     `pauses`: the backend may stop in the middle of a turn, to be asked to go on. `hosts`: it may run tools itself.
-    `expected`: the form of the answer, where nobody else sees to it.
+    `expected`: the form of the answer, `patterns`: that of free texts for tools, where nobody else sees to it.
     """
 
     stops: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class Emulation:
     pauses: bool = False
     hosts: bool = False
     expected: Expected | None = None
+    patterns: Patterns = field(default_factory=dict)
 
     def stages(self, losses: LossReport) -> list[Stage]:
         """Fresh stages for one reply, in their order; mostly none. `losses` of the reply."""

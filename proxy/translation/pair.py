@@ -311,7 +311,7 @@ class Prepared:
         for edit in way.edits():
             edit_reply(reply, edit)
         if way.spelling.wraps_custom:
-            unwrap_reply(reply, way.losses)
+            unwrap_reply(reply, way.emulation.patterns, way.losses)
         if self.context.prewarmed:
             # Only its own protocol's word for an answer that was not wanted tells the client that all is well.
             reply.stop = Stop("end" if self.client == "responses" else "length")

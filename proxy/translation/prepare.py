@@ -20,6 +20,7 @@ from proxy.translation import estimate, ids, tool_names
 from proxy.translation.arrange import arrange, drop_billing_header
 from proxy.translation.caching import can_prewarm, fit_cache
 from proxy.translation.codecs import BACKENDS, CLIENTS, ClientProtocol, Wire
+from proxy.translation.custom_tools import patterns_of
 from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
@@ -137,14 +138,18 @@ def prepare(
     fit(request, target, losses)
     fit_schemas(request, target, losses)
     fit_cache(request, target, held, losses)
+    wraps_custom = CustomTool in held.tools and any(
+        type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools
+    )
+    if wraps_custom and target.validate_output != "off":
+        emulation.patterns = patterns_of(request)
     names = tool_names.respell(request, target)
     return Spelling(
         names,
         backend_ids.restored,
         ids.for_client(client),
         ids.mint,
-        wraps_custom=CustomTool in held.tools
-        and any(type(tool) is FunctionTool and tool.stands_for_custom for tool in request.tools),
+        wraps_custom=wraps_custom,
         declared=frozenset([tool.name for tool in request.tools if type(tool) is not HostedTool]),
         one_call=request.tool_policy.only_first or request.legacy_functions,
     )

@@ -151,7 +151,7 @@ class _Reading:
         stages: list[Stage] = [] if self._continuation is None else [self._continuation]
         stages += [CallEditing(edit) for edit in way.edits()]
         if way.spelling.wraps_custom:
-            stages.append(CustomCalls(way.losses))
+            stages.append(CustomCalls(way.emulation.patterns, way.losses))
         stages += [*way.emulation.stages(way.losses), way.carrying()]
         if (hosting := way.hosting()) is not None:
             stages.append(hosting)

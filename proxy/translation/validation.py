@@ -19,6 +19,7 @@ from proxy.protocols.fields import is_object
 
 _AT = ("reply",)
 _MOST_WORK = 50_000_000  # nodes of the schema, references followed, times characters of the answer
+_MOST_COMPILED = 1_000_000  # bytes of a regular expression
 _NEVER = _MOST_WORK + 1
 # What refers to a schema in ways that are not followed here.
 _OTHER_REFERENCES = frozenset({"$dynamicRef", "$recursiveRef", "$id", "$anchor"})
@@ -100,6 +101,18 @@ def misfit(text: str, schema: Schema | None) -> str | None:
         return None
     steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error.schema_path)
     return f"it fails the schema at '{'/'.join(steps)}'"
+
+
+def may_match(text: str, pattern: str) -> bool:
+    """Whether all of a text matches a regular expression, or it can't be told. Takes time in proportion to the text."""
+    if len(pattern) * len(text) > _MOST_WORK:
+        return True
+    schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
+    try:
+        check = validator_for(schema, pattern_options=RegexOptions(size_limit=_MOST_COMPILED), offline=True)
+    except (ValidationError, ValueError):  # not this dialect of regular expressions, or too large
+        return True
+    return check.is_valid(text)
 
 
 def work(schema: Schema) -> int:

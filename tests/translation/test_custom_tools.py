@@ -121,7 +121,7 @@ def test_a_stream_of_a_custom_call() -> None:
         Close(0),
         Close(1),
     ]
-    assert CustomCalls(LossReport()).pass_on(events) == [
+    assert CustomCalls({}, LossReport()).pass_on(events) == [
         opened,
         plain,
         Delta(0, "a"),
@@ -182,6 +182,41 @@ def test_a_stream_is_the_reply_however_the_arguments_are(client: Protocol, argum
         assert [loss.rule for loss in exchange.losses if loss.path == "reply"] == ["bad-args"] * odd
 
 
+@pytest.mark.parametrize("cut", range(0, 16, 3))
+@pytest.mark.parametrize(
+    ("syntax", "pattern", "text", "misses"),
+    [
+        ("regex", "a+|b", "aaa", False),
+        ("regex", "a+|b", "aab", True),
+        ("regex", "(", "aab", False),
+        ("regex", "(a{1000}){1000}", "aab", False),
+        ("lark", "a+", "b", False),
+    ],
+)
+def test_a_text_that_does_not_match_is_told(syntax: str, pattern: str, text: str, misses: bool, cut: int) -> None:
+    tool = CustomTool("patch", None, Grammar(syntax, pattern), namespace="files")
+    request = Request("responses", "m", tools=[custom_tools.as_function(tool, LossReport())])
+    patterns, losses = custom_tools.patterns_of(request), LossReport()
+    arguments = json.dumps({"input": text})
+    call = Call("c", "patch", arguments[:cut], kind="custom", namespace="files")
+    CustomCalls(patterns, losses).pass_on([Open(0, call), Delta(0, arguments[cut:]), Close(0)])
+    assert [(loss.rule, loss.level) for loss in losses.losses] == [("custom-tool", "drop")] * misses
+
+
+@pytest.mark.parametrize(("validate", "told"), [("record", True), ("error", True), ("off", False)])
+def test_what_a_tool_gets_is_checked_where_answers_are(validate: str, told: bool) -> None:
+    grammar = {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"}
+    tool = {"type": "custom", "name": "patch", "format": grammar}
+    body = json.dumps({**A_QUESTION["responses"], "tools": [tool]}).encode()
+    target = Target("messages", "m", validate_output=validate)  # type: ignore[arg-type]
+    prepared = pair.prepare(pair.peek("responses", body), target, pair.Options())
+    block = {"type": "tool_use", "id": "t", "name": "patch", "input": {"input": "x"}}
+    reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [block]}
+    out = json.loads(prepared.reply(json.dumps({**reply, "stop_reason": "tool_use", "usage": {}}).encode()))
+    assert out["output"][0]["input"] == "x"
+    assert [loss.level for loss in prepared.losses if loss.path == "reply"] == ["drop"] * told
+
+
 def test_the_function_that_stands_for_a_tool_tells_its_grammar() -> None:
     losses = LossReport()
     tool = CustomTool("patch", "Edit files.", Grammar("lark", "start: A"), at=("tools", 0))
@@ -190,6 +225,7 @@ def test_the_function_that_stands_for_a_tool_tells_its_grammar() -> None:
         custom_tools.SCHEMA,
         "Edit files.\n```lark\nstart: A\n```\nThe value of `input` must match this grammar.",
         stands_for_custom=True,
+        grammar=Grammar("lark", "start: A"),
         at=("tools", 0),
     )
     assert [(loss.rule, loss.level, loss.path) for loss in losses.losses] == [("custom-tool", "approx", "tools[0]")]
