@@ -127,6 +127,8 @@ class Target:
     mapping.md 5.4 to every hosted tool (`hosted_tools` on a model entry). `foreign_reasoning`: `text` makes what
     another backend thought plain text of the history (mapping.md 8.6) rather than leaving it out. `validate_output`:
     whether an answer in a form that the backend does not enforce is checked, and fails if it is not so (9.2).
+    `stop_match`: `cancel` stops the backend at a stop string that the proxy finds in a stream, rather than wait for the
+    usage that it tells at its end (7.3).
     """
 
     protocol: Literal["chat", "responses", "messages"]
@@ -136,4 +138,5 @@ class Target:
     hosted_tools: Literal["refuse", "drop"] | None = None
     foreign_reasoning: Literal["drop", "text"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
+    stop_match: Literal["drain", "cancel"] = "drain"
     same_vendor: bool = False

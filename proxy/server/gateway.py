@@ -97,6 +97,7 @@ class Gateway:
                 hosted_tools=route.hosted_tools,
                 foreign_reasoning=route.foreign_reasoning,
                 validate_output=route.validate_output,
+                stop_match=route.stop_match,
             )
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()

@@ -126,7 +126,8 @@ class Relay:
         failed = self._translation.failed
         if failed is None:
             self._exchange.outcome = "ok"
-            answer.finish()
+            if not self._translation.cut:  # else `close` stops the backend at once
+                answer.finish()
         elif self._response is None and not self._translation.started:
             raise Rejected(failed)
         else:

@@ -71,6 +71,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         response_model=entry.response_model,
         foreign_reasoning=entry.foreign_reasoning,
         validate_output=entry.validate_output,
+        stop_match=entry.stop_match,
     )
 
 

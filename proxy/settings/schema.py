@@ -88,6 +88,7 @@ class ModelEntry(Section):
     on_context_length: NotYet = None
     fan_out: NotYet = None
     validate_output: Literal["off", "record", "error"] = "record"
+    stop_match: Literal["drain", "cancel"] = "drain"
     foreign_reasoning: Literal["drop", "text"] = "drop"
 
 

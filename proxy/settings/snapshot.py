@@ -124,7 +124,8 @@ class ModelRoute:
 
     `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
     each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
-    `validate_output`: whether an answer in a form that the backend does not enforce is checked (9.2).
+    `validate_output`: whether an answer in a form that the backend does not enforce is checked (9.2). `stop_match`:
+    what becomes of the backend's stream behind a stop string that the proxy found (7.3).
     """
 
     match: str
@@ -136,6 +137,7 @@ class ModelRoute:
     response_model: Literal["upstream", "alias"] = "upstream"
     foreign_reasoning: Literal["drop", "text"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
+    stop_match: Literal["drain", "cancel"] = "drain"
 
 
 @dataclass(frozen=True, slots=True)

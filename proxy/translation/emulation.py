@@ -12,7 +12,7 @@ from proxy.translation.answer_tool import Answering
 from proxy.translation.custom_tools import Patterns
 from proxy.translation.directives import Directing
 from proxy.translation.fences import Unfencing
-from proxy.translation.stop_strings import StopStrings
+from proxy.translation.stop_strings import Cut, StopStrings
 from proxy.translation.validation import Checking, Expected
 
 
@@ -25,13 +25,15 @@ class Stage(Protocol):
 
 @dataclass(slots=True)
 class Emulation:
-    """`stops`: strings that end the answer. `answer_tool`: a tool whose call is the answer. `fenced`: JSON was asked
-    for in words, so there may be a code fence around it. `directive`: the words in which a tool call was asked for.
-    `pauses`: the backend may stop in the middle of a turn, to be asked to go on. `hosts`: it may run tools itself.
-    `expected`: the form of the answer, `patterns`: that of free texts for tools, where nobody else sees to it.
+    """`stops`: strings that end the answer; `cuts`: a stream of the backend is cut there. `answer_tool`: a tool whose
+    call is the answer. `fenced`: JSON was asked for in words, so there may be a code fence around it. `directive`: the
+    words in which a tool call was asked for. `pauses`: the backend may stop in the middle of a turn, to be asked to go
+    on. `hosts`: it may run tools itself. `expected`: the form of the answer, `patterns`: that of free texts for tools,
+    where nobody else sees to it.
     """
 
     stops: tuple[str, ...] = ()
+    cuts: bool = False
     answer_tool: str | None = None
     fenced: bool = False
     directive: str | None = None
@@ -40,15 +42,15 @@ class Emulation:
     expected: Expected | None = None
     patterns: Patterns = field(default_factory=dict)
 
-    def stages(self, losses: LossReport) -> list[Stage]:
-        """Fresh stages for one reply, in their order; mostly none. `losses` of the reply."""
+    def stages(self, losses: LossReport, cut: Cut | None = None) -> list[Stage]:
+        """Fresh stages for one reply, in their order; mostly none. `losses` of the reply; `cut` where it may be cut."""
         stages: list[Stage] = []
         if self.answer_tool is not None:
             stages.append(Answering(self.answer_tool))
         if self.fenced:
             stages.append(Unfencing())
         if self.stops:
-            stages.append(StopStrings(self.stops))
+            stages.append(StopStrings(self.stops, cut))
         if self.expected is not None:
             stages.append(Checking(self.expected, losses))
         if self.directive is not None:

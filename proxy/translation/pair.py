@@ -118,7 +118,8 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     except RecursionError:
         raise Rejected(_malformed(_TOO_DEEP)) from None
     written.context.model_override = override
-    if seen.client == "messages" and not seen.stream:  # few backends do not tell, with a whole reply
+    cuts = written.emulation.cuts and seen.client != "messages"
+    if cuts or (seen.client == "messages" and not seen.stream):  # few backends do not tell, with a whole reply
         written.context.estimate_prompt = partial(_estimate, seen.client, seen.raw)
     return Prepared(
         seen.client,

@@ -65,6 +65,7 @@ class PassThrough:
 
     # The backend's own end mark is awaited: nothing is held back that the client could use meanwhile.
     stopped = False
+    cut = False
 
     def __init__(
         self,

@@ -135,6 +135,7 @@ def prepare(
     emulation.pauses = target.protocol == "messages" and emulation.hosts
     fit_format(request, target, emulation, losses)
     emulation.stops = take_over(request, target, losses)
+    emulation.cuts = bool(emulation.stops) and target.stop_match == "cancel"
     fit(request, target, losses)
     fit_schemas(request, target, losses)
     fit_cache(request, target, held, losses)

@@ -2,18 +2,20 @@
 
 The visible text is watched as it comes. Only what may be the beginning of a stop string is held back, so that a cut
 of the stream changes nothing but the pieces. What the backend says after a match is read for its usage alone; that it
-breaks off then harms nobody, since the answer was complete.
+breaks off then harms nobody, since the answer was complete. Where the operator wants it, nothing more is read.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from proxy.canonical.events import Cite, Close, Delta, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
+from proxy.canonical.events import Cite, Close, Delta, End, Event, Fail, Finish, Open, Ping, Start, UsageUpdate
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Citation, Text
 from proxy.canonical.request import Request
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Target
+from proxy.canonical.usage import Usage
 
 _TELL_MATCHED = ("vllm", "sglang")  # servers that say which stop string they met
 
@@ -70,13 +72,47 @@ class _Scan:
         return [Delta(k, text, ready or None)] if text or ready else []
 
 
+_BYTES = 4  # of text, in a token (mapping.md 16.2)
+
+
+class Cut:
+    """The end of an answer at a match, without waiting for what the backend has to say of it.
+
+    `estimate_prompt` gives the tokens of the prompt, where the backend has told nothing of it by then. `made`: the
+    answer has been cut.
+    """
+
+    __slots__ = ("_estimate_prompt", "_said", "_usage", "made")
+
+    def __init__(self, estimate_prompt: Callable[[], int]) -> None:
+        self._estimate_prompt = estimate_prompt
+        self._said = 0
+        self._usage: Usage | None = None
+        self.made = False
+
+    def note(self, event: Event) -> None:
+        """Take note of what an event tells of the usage."""
+        if isinstance(event, Delta):
+            self._said += len(event.text.encode(errors="replace"))
+        elif isinstance(event, Start | UsageUpdate):
+            self._usage = event.usage or self._usage
+
+    def end(self, stop: Stop) -> list[Event]:
+        """The events of the end, with the usage as it may be."""
+        self.made = True
+        told = self._usage or Usage(input_fresh=self._estimate_prompt())
+        output = max(told.output, math.ceil(self._said / _BYTES))
+        return [UsageUpdate(replace(told, output=output, estimated=True)), Finish(stop), End()]
+
+
 class StopStrings:
     """A stage of the reply: it ends where the first stop string does begin, counted by which is complete first."""
 
-    __slots__ = ("_ending", "_longest", "_matched", "_scans", "_stops", "_told", "_unclosed")
+    __slots__ = ("_cut", "_ending", "_longest", "_matched", "_scans", "_stops", "_told", "_unclosed")
 
-    def __init__(self, stops: tuple[str, ...]) -> None:
+    def __init__(self, stops: tuple[str, ...], cut: Cut | None = None) -> None:
         self._stops = stops
+        self._cut = cut
         self._longest = max(map(len, stops))
         self._scans: dict[int, _Scan] = {}
         self._unclosed: set[int] = set()  # of all kinds
@@ -88,6 +124,10 @@ class StopStrings:
         """The events that may leave now."""
         out: list[Event] = []
         for event in events:
+            if self._cut is not None:
+                if self._cut.made:
+                    break
+                self._cut.note(event)
             match event:
                 case Start() | UsageUpdate() | Ping():
                     out.append(event)
@@ -140,6 +180,8 @@ class StopStrings:
         for k in sorted(self._scans.keys() - {event.k}):
             out += self._scans[k].leave(k, self._scans[k].held, last=True)
         self._scans.clear()
+        if self._cut is not None and not self._unclosed:  # what is open may be a call, which half of is none
+            out += self._cut.end(Stop("stop_sequence", self._matched))
 
     def _held(self, text: str) -> int:
         """How many characters at the end may be the beginning of a stop string."""

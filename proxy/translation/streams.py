@@ -32,6 +32,7 @@ from proxy.translation.recall import Remembered
 from proxy.translation.repeats import Repeats
 from proxy.translation.reply_losses import note_event
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
+from proxy.translation.stop_strings import Cut
 from proxy.translation.typed_tools import TypedCalls
 
 DONE = b"[DONE]"
@@ -113,6 +114,7 @@ class _Reading:
     __slots__ = (
         "_client",
         "_continuation",
+        "_cut",
         "_losses",
         "_may_halve",
         "_reader",
@@ -129,7 +131,7 @@ class _Reading:
         "usage",
     )
 
-    def __init__(self, way: WayBack, scrub: Scrub, continuation: Continuation | None) -> None:
+    def __init__(self, way: WayBack, scrub: Scrub, continuation: Continuation | None, *, may_cut: bool = False) -> None:
         self._way = way
         self._client = way.client
         self._continuation = continuation
@@ -143,6 +145,7 @@ class _Reading:
         self.stop: str | None = None
         self._begin()
         self._may_halve = False  # a character may have been cut in half
+        self._cut = Cut(way.context.estimate_prompt) if may_cut and way.emulation.cuts else None
         self._stages = self._needed_stages()
 
     def _needed_stages(self) -> list[Stage]:
@@ -152,7 +155,7 @@ class _Reading:
         stages += [CallEditing(edit) for edit in way.edits()]
         if way.spelling.wraps_custom:
             stages.append(CustomCalls(way.emulation.patterns, way.losses))
-        stages += [*way.emulation.stages(way.losses), way.carrying()]
+        stages += [*way.emulation.stages(way.losses, self._cut), way.carrying()]
         if (hosting := way.hosting()) is not None:
             stages.append(hosting)
         return stages
@@ -206,6 +209,11 @@ class _Reading:
     def closed(self) -> bool:
         """Whether nothing of what may still come matters."""
         return self.finished or self.failed is not None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the answer has ended before the backend's."""
+        return self._cut is not None and self._cut.made
 
     @property
     def stopped(self) -> bool:
@@ -305,7 +313,7 @@ class Translation:
     __slots__ = ("_one_at_a_time", "_reading", "_writer", "started")
 
     def __init__(self, way: WayBack, scrub: Scrub = str, continuation: Continuation | None = None) -> None:
-        self._reading = _Reading(way, scrub, continuation)
+        self._reading = _Reading(way, scrub, continuation, may_cut=True)
         self._writer = CLIENTS[way.client].stream_writer(way.context)
         self._one_at_a_time = OneAtATime(way.losses) if way.client == "messages" else None
         self.started = False  # whether the client has been told that an answer began
@@ -329,6 +337,11 @@ class Translation:
     def stopped(self) -> bool:
         """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
         return self._reading.stopped
+
+    @property
+    def cut(self) -> bool:
+        """Whether the answer has ended before the backend's, which nobody needs any more."""
+        return self._reading.cut
 
     def goes_on(self) -> bytes | None:
         """What to ask the backend with where its answer is at its end and the client's is not."""

@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from proxy.settings import load
+from tests.harness.assemble import assemble
+from tests.harness.wire import read_events
 from tests.server.serving import PATHS, REPLIES, REQUESTS, Proxy, says_hello, serving
-from tests.upstream.scripted import HOLD, Scripted, Step, chunk, head, reply
+from tests.upstream.scripted import HOLD, LAST, Scripted, Step, chunk, head, reply
 
 # A certificate of 127.0.0.1 that signs itself, with its key, for tests alone.
 CERTIFICATE = Path(__file__).parent.parent / "upstream" / "certificate.pem"
@@ -209,3 +211,37 @@ async def test_validate_output(tmp_path: Path, model: dict[str, object], status:
     ):
         got, headers, _ = await proxy.post(PATHS["messages"], asked)
     assert (got, headers["dragoman-loss"]) == (status, told)
+
+
+@pytest.mark.parametrize(
+    ("model", "held"), [({"stop_match": "cancel"}, [HOLD]), ({}, []), ({"stop_match": "drain"}, [])]
+)
+async def test_stop_match(tmp_path: Path, model: dict[str, object], held: list[Step]) -> None:
+    response = {"id": "resp_1", "object": "response", "model": "m", "status": "in_progress", "output": []}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "content": []}
+    at = {"output_index": 0, "item_id": "msg_1", "content_index": 0}
+    usage = {"input_tokens": 50, "output_tokens": 60, "total_tokens": 110}
+    said = [
+        {"type": "response.created", "response": response},
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_text.delta", **at, "delta": "Well. EN"},
+        {"type": "response.output_text.delta", **at, "delta": "D and so on"},
+    ]
+    rest = [{"type": "response.completed", "response": {**response, "status": "completed", "usage": usage}}]
+    chunks = [chunk(f"data: {json.dumps(event)}\n\n") for event in (said if held else said + rest)]
+    asked = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stop": "END", "stream": True}
+    async with (
+        Scripted([head(), *chunks, *held, LAST]) as backend,
+        configured(tmp_path, backend.base_url, model=model, protocol="responses") as proxy,
+    ):
+        _, _, raw = await proxy.post(PATHS["chat"], {**asked, "stream_options": {"include_usage": True}})
+        record = await proxy.record()
+        if held:
+            await asyncio.wait_for(backend.asked[0].left.wait(), 10)
+    whole = assemble("chat", read_events(raw.decode()).events)
+    choice = whole["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("Well. ", "stop")
+    assert record["outcome"] == "ok"
+    counted = (whole["usage"]["completion_tokens"], record["tokens"]["output"])
+    assert counted == ((5, 5) if held else (60, 60))
+    assert (whole["usage"]["prompt_tokens"] == 50) is not bool(held)

@@ -18,7 +18,7 @@ from proxy.canonical.target import Dialect, Target
 from proxy.canonical.usage import Usage
 from proxy.translation.emulation import Emulation, staged
 from proxy.translation.profiles import profile_of
-from proxy.translation.stop_strings import StopStrings, take_over
+from proxy.translation.stop_strings import Cut, StopStrings, take_over
 
 OPENAI = Dialect("openai", "openai", stop_limit=4)
 
@@ -52,6 +52,37 @@ def test_what_the_backend_takes_and_what_is_watched_for(
     assert take_over(request, target, report) == emulated
     assert request.limits.stop == native
     assert [loss.rule for loss in report.losses] == losses
+
+
+@pytest.mark.parametrize(
+    ("before", "usage"),
+    [
+        (None, Usage(input_fresh=77, output=3, estimated=True)),
+        (Usage(input_fresh=9, cache_read=2), Usage(input_fresh=9, cache_read=2, output=3, estimated=True)),
+    ],
+)
+def test_an_answer_that_is_cut_ends_at_the_match(before: Usage | None, usage: Usage) -> None:
+    cut = Cut(lambda: 77)
+    events: list[Event] = [Start("r", "m", usage=before), Open(0, Text("")), Delta(0, "Well, EN")]
+    events += [Delta(0, "D so"), Close(0), UsageUpdate(Usage(9, output=99)), Finish(Stop("end")), End()]
+    out = StopStrings(("END",), cut).pass_on(events)
+    assert out[2:] == [
+        Delta(0, "Well, "),
+        Close(0),
+        UsageUpdate(usage),
+        Finish(Stop("stop_sequence", "END")),
+        End(),
+    ]
+    assert cut.made
+
+
+def test_an_answer_with_a_call_still_open_is_not_cut() -> None:
+    cut = Cut(lambda: 77)
+    events: list[Event] = [Open(0, Call("c", "f")), Open(1, Text("")), Delta(1, "END"), Delta(0, "{}"), Close(0)]
+    ends: list[Event] = [Close(1), Finish(Stop("tool")), End()]
+    out = StopStrings(("END",), cut).pass_on([*events, *ends])
+    assert not cut.made
+    assert out[-2:] == [Finish(Stop("stop_sequence", "END")), End()]
 
 
 def passed(stops: tuple[str, ...], events: list[Event]) -> list[Event]:
