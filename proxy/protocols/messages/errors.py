@@ -167,6 +167,9 @@ ANSWERS: dict[ErrorClass, tuple[int, str]] = {
     ErrorClass.TIMEOUT: (504, "timeout_error"),
 }
 
+# Codes of OpenAI that have an equal here.
+_CODE_OF_OPENAI = {"slow_down": "ramp_limit_exceeded"}
+
 TOO_LONG = "prompt is too long: "
 _MAXIMUM = re.compile(r"(?:maximum context length|context window|context length)\D{0,20}?(\d[\d,]*)", re.IGNORECASE)
 _WANTED = re.compile(
@@ -185,6 +188,8 @@ def write_error(error: Error, request_id: str) -> tuple[int, Wire]:
     problem: Wire = {"type": wire_type, "message": message}
     if error.details is not None:
         problem["details"] = error.details
+    elif error.kind is ErrorClass.RATE_LIMIT and error.code in _CODE_OF_OPENAI:
+        problem["details"] = {"error_code": _CODE_OF_OPENAI[error.code]}
     return status, {"type": "error", "error": problem, "request_id": request_id}
 
 

@@ -103,6 +103,15 @@ def test_every_class_has_an_answer_of_the_vendors_types(kind: ErrorClass) -> Non
     assert (wire["type"], wire["request_id"]) == ("error", "req_1")
 
 
+def test_a_limit_on_growth_is_told_by_the_vendors_code() -> None:
+    told = write_error(Error(ErrorClass.RATE_LIMIT, "m", code="slow_down"), "req_1")[1]
+    assert told["error"] == {
+        "type": "rate_limit_error",
+        "message": "m",
+        "details": {"error_code": "ramp_limit_exceeded"},
+    }
+
+
 @pytest.mark.parametrize("error_type", CLASS_OF_TYPE)
 def test_the_vendors_types_survive_both_ways(error_type: str) -> None:
     assert ANSWERS[CLASS_OF_TYPE[error_type]][1] == error_type
