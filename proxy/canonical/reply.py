@@ -38,7 +38,7 @@ class ReplyContext:
     `echo` is the part of the request that a Responses reply repeats. `estimate_prompt` gives the proxy's own count
     of the prompt in tokens, for a backend that did not tell, or not yet when a `message_start` leaves. `sequence` is
     the number of the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the
-    backend was asked to fill its cache and to answer nothing.
+    backend was asked to fill its cache and to answer nothing. `limit_field`: what the client called its output limit.
     """
 
     request_id: str
@@ -52,6 +52,7 @@ class ReplyContext:
     echo: Extra = field(default_factory=dict)
     estimate_prompt: Callable[[], int] = _nothing_counted
     prewarmed: bool = False
+    limit_field: str | None = None
     sequence: int = 0
     tools: frozenset[str] = frozenset()
     extra: Extra | None = None

@@ -18,6 +18,16 @@ log = logging.getLogger("dragoman")
 async def ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes) -> Answer:
     """The backend's answer, which is no error. Raises `Rejected` and `Passed`."""
     try:
+        return await _ask_and_mend(exchange, served, prepared, headers, body)
+    except Rejected as rejected:
+        prepared.reword(rejected.error)
+        raise
+
+
+async def _ask_and_mend(
+    exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes
+) -> Answer:
+    try:
         return await _ask_once(exchange, served, prepared, headers, body)
     except Rejected as rejected:
         mended = prepared.mended(body, rejected.error)

@@ -127,7 +127,11 @@ async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek
     try:
         if answer.status in _NO_SUCH_ENDPOINT:
             return None
-        await refuse_errors(exchange, served, answer, same_protocol=same_protocol)
+        try:
+            await refuse_errors(exchange, served, answer, same_protocol=same_protocol)
+        except Rejected as rejected:
+            prepared.reword(rejected.error)
+            raise
         told = await answer.read()
         answer.finish()
     finally:

@@ -26,6 +26,7 @@ from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.emulation import Emulation, staged
 from proxy.translation.envelope import NO_SCOPE, Scope
+from proxy.translation.error_fields import reword
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.passed_body import renamed, without_envelopes
 from proxy.translation.recall import Recall, Remembered
@@ -240,6 +241,11 @@ class Prepared:
             return None, rest
         return found
 
+    def reword(self, error: Error) -> None:
+        """Let what the backend says of fields of its own request be about those of the client's."""
+        if not self.same_protocol:
+            reword(error, self.backend, self.client, self.context.limit_field)
+
     def reply(self, raw: bytes) -> bytes:
         """The client's whole reply for the backend's. Raises `Rejected`."""
         if self.same_protocol:
@@ -300,15 +306,23 @@ class Prepared:
             return None
         return self._write(reply)
 
-    def _read(self, raw: bytes) -> Reply:
+    def _decoded(self, raw: bytes) -> Reply:
         way, read = self._way, BACKENDS[self.backend].read_reply
         try:
-            reply = read(parse_reply(raw, loads_leniently), way.spelling, way.dialect, way.losses)
+            return read(parse_reply(raw, loads_leniently), way.spelling, way.dialect, way.losses)
         except InexactNumber:
             exact = as_object(loads_exact(raw), ())
-            reply = read(exact, way.spelling, way.dialect, way.losses, exact=True)
+            return read(exact, way.spelling, way.dialect, way.losses, exact=True)
         except RecursionError:
             raise Rejected(undecodable("gave an answer that is nested too deeply")) from None
+
+    def _read(self, raw: bytes) -> Reply:
+        way = self._way
+        try:
+            reply = self._decoded(raw)
+        except Rejected as rejected:
+            self.reword(rejected.error)
+            raise
         for edit in way.edits():
             edit_reply(reply, edit)
         if way.spelling.wraps_custom:

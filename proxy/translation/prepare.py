@@ -165,4 +165,5 @@ def _context(request: Request, request_id: str) -> ReplyContext:
         show_reasoning=request.reasoning.show,
         summary_requested=request.reasoning.summary is not None,
         echo=request.echo or {},
+        limit_field=str(request.limits.max_output_at[0]) if request.limits.max_output_at else None,
     )

@@ -25,6 +25,7 @@ from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import CustomCalls
 from proxy.translation.emulation import Emulation, Stage
 from proxy.translation.envelope import NO_SCOPE, Scope
+from proxy.translation.error_fields import reword
 from proxy.translation.halves import Halves, may_hold_half
 from proxy.translation.hosted_calls import HostedCalls
 from proxy.translation.one_at_a_time import OneAtATime
@@ -299,6 +300,7 @@ class _Reading:
                     self.stop = event.stop.kind
                 case Fail():
                     self.failed = event.error.scrubbed(self._scrub)
+                    reword(self.failed, self._way.backend, self._client, self._way.context.limit_field)
                     return events[: index + 1]
                 case Open() | Close() | Cite():
                     note_event(event, self._client, self._losses)
