@@ -45,6 +45,7 @@ class ReplyContext:
     model: str
     now: int = 0
     model_override: str | None = None  # `response_model: alias`
+    native_finish_reason: bool = False  # the option of this name
     include_usage: bool = False
     legacy_functions: bool = False
     show_reasoning: bool | None = None

@@ -20,7 +20,8 @@ StopKind = Literal[
 
 @dataclass(slots=True)
 class Stop:
-    """`sequence` is the stop string that matched, when known; `native` the backend's own word.
+    """`sequence` is the stop string that matched, when known; `native` the backend's own word, which is `unknown` where
+    the kind is only a guess.
 
     `category` and `explanation` are those of Messages' `stop_details`.
     """
@@ -31,3 +32,4 @@ class Stop:
     category: str | None = None
     explanation: str | None = None
     native: str | None = None
+    unknown: bool = False

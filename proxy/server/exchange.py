@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass
 from proxy.canonical.loss import Loss
+from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
 from proxy.server import ids, rate_limits
 from proxy.server.gateway import Gateway, Served
@@ -94,7 +95,7 @@ class Exchange:
         self.status = 0
         self.outcome: Outcome = "failed"
         self.reason: str | None = None
-        self.stop: str | None = None
+        self.stop: Stop | None = None
         self.usage: Usage | None = None
         self.bytes_in = 0
         self.bytes_out = 0
@@ -257,7 +258,7 @@ class Exchange:
             "status": self.status or (499 if self.outcome == "client_left" else 500),
             "outcome": self.outcome,
             "reason": self.reason,
-            "finish_reason": self.stop,
+            "finish_reason": self.stop.kind if self.stop is not None else None,
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "ms": {"total": round((now - self.started) * 1000, 1)},
@@ -267,6 +268,8 @@ class Exchange:
                 "total": round((now - self.started) * 1000, 1),
                 "first_token": round((self.first_token - self.started) * 1000, 1),
             }
+        if self.stop is not None and self.stop.unknown:
+            fields["finish_reason_native"] = _logged(self.stop.native)
         if (usage := self.usage) is not None:
             fields["tokens"] = {
                 "input": usage.prompt,
@@ -326,6 +329,6 @@ def header_text(text: str) -> str:
     return text[:_VALUE_LIMIT]
 
 
-def _logged(model: str | None) -> str | None:
-    """A client may put anything in a model's name, half surrogates among it."""
-    return None if model is None else model[:128].encode(errors="replace").decode()
+def _logged(word: str | None) -> str | None:
+    """A client may put anything in a model's name, and a backend in a stop reason, half surrogates among it."""
+    return None if word is None else word[:128].encode(errors="replace").decode()

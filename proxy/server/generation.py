@@ -68,6 +68,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         strict=route.loss.strict or exchange.request.headers.get("dragoman-strict") == "1",
         refused=route.loss.refused,
         response_model=route.response_model,
+        native_finish_reason=route.native_finish_reason,
         always_stream=route.upstream.always_stream_upstream,
         scope=(scope := exchange.gateway.scope(served.backend, exchange.request.headers)),
         remembered=exchange.gateway.recall(scope.origin),

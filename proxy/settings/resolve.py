@@ -69,6 +69,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         loss=entry.loss,
         hosted_tools=entry.hosted_tools,
         response_model=entry.response_model,
+        native_finish_reason=entry.native_finish_reason,
         foreign_reasoning=entry.foreign_reasoning,
         validate_output=entry.validate_output,
         stop_match=entry.stop_match,

@@ -85,6 +85,7 @@ class ModelEntry(Section):
     loss: Loss = LossPolicy()
     hosted_tools: Annotated[Literal["refuse", "drop"], only("refuse", "drop")] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
+    native_finish_reason: bool = False
     on_context_length: NotYet = None
     fan_out: NotYet = None
     validate_output: Literal["off", "record", "error"] = "record"

@@ -62,6 +62,7 @@ class Options:
     strict: bool = False
     refused: frozenset[Rule] = frozenset()
     response_model: str = "upstream"
+    native_finish_reason: bool = False
     always_stream: bool = False
     scope: Scope = NO_SCOPE
     remembered: Recall | None = None
@@ -119,6 +120,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     except RecursionError:
         raise Rejected(_malformed(_TOO_DEEP)) from None
     written.context.model_override = override
+    written.context.native_finish_reason = options.native_finish_reason
     cuts = written.emulation.cuts and seen.client != "messages"
     if cuts or (seen.client == "messages" and not seen.stream):  # few backends do not tell, with a whole reply
         written.context.estimate_prompt = partial(_estimate, seen.client, seen.raw)
@@ -200,7 +202,7 @@ class Prepared:
         self.context = context
         self.prewarm = prewarm
         self.usage: Usage | None = None
-        self.stop: str | None = None
+        self.stop: Stop | None = None
         self._request_losses = losses
         # What a reply loses is told, never refused: the answer has been paid for.
         self._way = WayBack(
@@ -348,7 +350,7 @@ class Prepared:
         return CLIENTS[self.client].write_reply(reply, self.context)
 
     def _note(self, reply: Reply) -> None:
-        self.usage, self.stop = reply.usage, reply.stop.kind
+        self.usage, self.stop = reply.usage, reply.stop
 
     def _passed_reply(self, raw: bytes) -> bytes:
         wire = parse_reply(raw)

@@ -13,6 +13,7 @@ from proxy.canonical.jsontext import dumps_exact, loads_exact
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
+from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
@@ -91,7 +92,7 @@ class PassThrough:
         self.finished = False
         self.failed: Error | None = None
         self.usage: Usage | None = None
-        self.stop: str | None = None
+        self.stop: Stop | None = None
 
     def goes_on(self) -> bytes | None:
         """Never: a pause is the client's own to see."""

@@ -15,6 +15,7 @@ from proxy.canonical.jsontext import NotJson, loads_exact, loads_leniently, load
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
+from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
@@ -143,7 +144,7 @@ class _Reading:
         self.failed: Error | None = None
         self.finished = False
         self.usage: Usage | None = None
-        self.stop: str | None = None
+        self.stop: Stop | None = None
         self._begin()
         self._may_halve = False  # a character may have been cut in half
         self._cut = Cut(way.context.estimate_prompt) if may_cut and way.emulation.cuts else None
@@ -297,7 +298,7 @@ class _Reading:
                     self.usage = event.usage
                 case Finish():
                     self.finished = True
-                    self.stop = event.stop.kind
+                    self.stop = event.stop
                 case Fail():
                     self.failed = event.error.scrubbed(self._scrub)
                     reword(self.failed, self._way.backend, self._client, self._way.context.limit_field)
@@ -331,8 +332,8 @@ class Translation:
         return self._reading.usage
 
     @property
-    def stop(self) -> str | None:
-        """Why the answer ended, in canonical words."""
+    def stop(self) -> Stop | None:
+        """Why the answer ended."""
         return self._reading.stop
 
     @property

@@ -91,6 +91,7 @@ def options(draw: st.DrawFn, backend: Protocol) -> Options:
         "req_1",
         strict=draw(st.integers(0, 9)) == 9,
         response_model=draw(st.sampled_from(["upstream", "alias"])),
+        native_finish_reason=draw(st.booleans()),
         always_stream=draw(st.booleans()),
         scope=draw(st.sampled_from(SCOPES)),
         refused_fields=draw(st.frozensets(st.sampled_from(sorted(REMOVABLE[backend])), max_size=2)),

@@ -95,6 +95,26 @@ async def test_response_model(tmp_path: Path, response_model: str, name: str) ->
     assert [json.loads(asked.body)["model"] for asked in backend.asked] == ["real"] * 2
 
 
+@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_native_finish_reason(tmp_path: Path, streamed: bool, shown: bool) -> None:
+    script = [
+        step.replace(b"end_turn", b"tired___") if isinstance(step, bytes) else step
+        for step in says_hello("messages", streamed=streamed)
+    ]
+    model: dict[str, object] = {"native_finish_reason": shown}
+    async with (
+        Scripted(script) as backend,
+        configured(tmp_path, backend.base_url, protocol="messages", model=model) as proxy,
+    ):
+        _, _, body = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": streamed})
+        record = await proxy.record()
+    reply = assemble("chat", read_events(body.decode()).events) if streamed else json.loads(body)
+    assert reply["choices"][0]["finish_reason"] == "stop"
+    assert (b'"native_finish_reason":"tired___"' in body, b"native_finish_reason" in body) == (shown, shown)
+    assert (record["finish_reason"], record["finish_reason_native"]) == ("end", "tired___")
+
+
 @pytest.mark.parametrize("always", [True, False])
 async def test_always_stream_upstream(tmp_path: Path, always: bool) -> None:
     async with (

@@ -37,6 +37,14 @@ def reply_reason(stop: Stop, context: ReplyContext) -> str:
     return finish_reason(stop)
 
 
+def stop_fields(stop: Stop, context: ReplyContext) -> Wire:
+    """Why a reply ended, with the backend's own word where the operator wants it shown (mapping.md 12.2)."""
+    fields: Wire = {"finish_reason": reply_reason(stop, context)}
+    if context.native_finish_reason:
+        fields["native_finish_reason"] = stop.native
+    return fields
+
+
 def write_annotation(citation: Citation, start: int, end: int) -> Wire:
     """A citation of characters `start` to `end` of the whole content."""
     url = citation.url or ""
@@ -74,7 +82,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
                 "index": 0,
                 "message": message.write(reply.stop),
                 "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
-                "finish_reason": reply_reason(reply.stop, context),
+                **stop_fields(reply.stop, context),
             }
         ],
     }

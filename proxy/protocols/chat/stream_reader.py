@@ -315,16 +315,17 @@ class StreamReader:
     def _stop(self) -> Stop:
         """Why the answer ended; whether there are calls decides more than the word does (mapping.md 12.2)."""
         native = self._finish_reason
-        kind = STOPS.get((native or "stop").lower(), "end")
+        word = (native or "stop").lower()
+        kind, unknown = STOPS.get(word, "end"), word not in STOPS
         if kind in ("end", "tool"):
             if self._calls.opened:
-                return Stop("tool", native=native)
+                return Stop("tool", native=native, unknown=unknown)
             if self._prose.declined:
-                return Stop("refusal", native=native)
+                return Stop("refusal", native=native, unknown=unknown)
             if self._sequence is not None:
-                return Stop("stop_sequence", sequence=self._sequence, native=native)
+                return Stop("stop_sequence", sequence=self._sequence, native=native, unknown=unknown)
             kind = "end"
-        return Stop(kind, native=native)
+        return Stop(kind, native=native, unknown=unknown)
 
 
 def _text(value: object) -> str | None:

@@ -25,7 +25,7 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, 
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
-from proxy.protocols.chat.reply_writer import detail_entries, reply_id, reply_reason, write_annotation, write_details
+from proxy.protocols.chat.reply_writer import detail_entries, reply_id, stop_fields, write_annotation, write_details
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
@@ -249,8 +249,8 @@ class StreamWriter:
         if annotations:
             out.append(self._chunk(dumps({"annotations": annotations})))
         self._explain(finish.stop, out)
-        reason = dumps(reply_reason(finish.stop, self._context))
-        out += (self._prefix, b'{},"logprobs":null,"finish_reason":', reason, self._reason_end)
+        why = dumps(stop_fields(finish.stop, self._context))[1:-1]
+        out += (self._prefix, b'{},"logprobs":null,', why, self._reason_end)
         if self._context.include_usage and self._usage is not None:
             out += (self._base, b'],"usage":', dumps(write_usage(self._usage)), b"}\n\n")
 

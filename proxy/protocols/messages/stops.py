@@ -41,7 +41,8 @@ def read_stop(wire: Wire, calls: bool) -> Stop:
         # A server tool's use leaves the client nothing to answer, and some servers say `end_turn` beside calls.
         kind = "tool" if calls else "end"
     sequence = wire.get("stop_sequence")
-    stop = Stop(kind, sequence if kind == "stop_sequence" and type(sequence) is str else None, native=native)
+    matched = sequence if kind == "stop_sequence" and type(sequence) is str else None
+    stop = Stop(kind, matched, native=native, unknown=bool(native) and native not in STOP_OF_REASON)
     if kind == "refusal":
         stop.classifier = True
         details = wire.get("stop_details")

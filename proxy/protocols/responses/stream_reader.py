@@ -245,7 +245,8 @@ class StreamReader:
             details = response.get("incomplete_details")
             reason = details.get("reason") if is_object(details) else None
             if type(reason) is str:
-                return Stop(STOP_OF_REASON.get(reason, "length"), native=reason)
+                kind = STOP_OF_REASON.get(reason, "length")
+                return Stop(kind, native=reason, unknown=reason not in STOP_OF_REASON)
             return Stop("length", native=status)
         if items.called:
             return Stop("tool", native=status)

@@ -468,7 +468,6 @@ def test_usage_anywhere(told: Wire) -> None:
         ("content_filter", "filter"),
         ("SAFETY", "filter"),
         ("sensitive", "filter"),
-        ("something new", "end"),
     ],
 )
 def test_finish_reasons_of_an_answer_without_calls(reason: str, kind: Any) -> None:
@@ -481,6 +480,11 @@ def test_finish_reasons_of_an_answer_without_calls(reason: str, kind: Any) -> No
 )
 def test_finish_reasons_of_an_answer_with_calls(reason: str | None, kind: Any) -> None:
     assert events(call(0, "a", "f", "{}"), chunk(finish=reason))[-2] == Finish(Stop(kind, native=reason or None))
+
+
+@pytest.mark.parametrize(("chunks", "kind"), [([say("Hi")], "end"), ([call(0, "a", "f", "{}")], "tool")])
+def test_a_finish_reason_that_nobody_knows(chunks: list[Wire], kind: Any) -> None:
+    assert events(*chunks, chunk(finish="tired"))[-2] == Finish(Stop(kind, native="tired", unknown=True))
 
 
 def test_a_call_that_was_cut_by_the_limit_is_told_as_such() -> None:

@@ -136,7 +136,7 @@ SERVER_TOOL_USE = {"type": "server_tool_use", "id": "s", "name": "web_search", "
             message(stop="refusal", stop_details={"type": "refusal", "category": "bio", "explanation": "No."}),
             Stop("refusal", classifier=True, category="bio", explanation="No.", native="refusal"),
         ),
-        (message(stop="tired"), Stop("end", native="tired")),
+        (message(stop="tired"), Stop("end", native="tired", unknown=True)),
         (message(stop=None), Stop("end")),
     ],
 )

@@ -498,7 +498,7 @@ STOPS: list[tuple[Wire, Stop]] = [
         Stop("max_messages", native="max_messages"),
     ),
     ({"status": "incomplete", "incomplete_details": {"reason": "steered"}}, Stop("steered", native="steered")),
-    ({"status": "incomplete", "incomplete_details": {"reason": "tired"}}, Stop("length", native="tired")),
+    ({"status": "incomplete", "incomplete_details": {"reason": "tired"}}, Stop("length", native="tired", unknown=True)),
     ({"status": "incomplete", "incomplete_details": None}, Stop("length", native="incomplete")),
     ({"output": [message({"type": "refusal", "refusal": "No."})]}, Stop("refusal", native="completed")),
     ({"output": [message(output_text("a"), {"type": "refusal", "refusal": "No."})]}, Stop("end", native="completed")),
