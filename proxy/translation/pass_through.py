@@ -102,10 +102,16 @@ class PassThrough:
         """Whether nothing of what may follow on `out`, the last that was fed, matters. A Chat stream that is finished
         has its usage still to come, and its end mark; Responses tell a failure in two events.
         """
+        if self.finished and self._holds_last():
+            return False
         if self.failed is not None:
             more = self._client == "responses" and self._told_failure and self.started
             return self.finished or not more
         return self.finished and (self._client != "chat" or out.rstrip().endswith(DONE))
+
+    def _holds_last(self) -> bool:
+        """Whether an event that has been looked at is held back for the last byte of its line end."""
+        return bool(self._held) and b"".join(self._held).endswith(b"\n\r")
 
     def feed(self, chunk: bytes) -> bytes:
         """The events that this chunk completes, as they came."""
@@ -125,7 +131,8 @@ class PassThrough:
             self._look(event)
         # The last event may lack its blank line, which the SDKs need.
         raw = b"".join(self._held) + b"\n\n" if self._override is None else b"".join(map(self._renamed, rest))
-        out = self._shown(raw) if rest else b""
+        out = self._shown(raw) if rest or self._holds_last() else b""
+        self._held.clear()
         self.finished = self.finished or (self._stopped and self.failed is None)
         return out if self.finished or self.failed is not None else self._completed(out)
 

@@ -199,3 +199,15 @@ def test_a_response_that_was_cancelled_has_ended() -> None:
     stream, out = ending("responses", *EVENTS["responses"][:3], last)
     assert out == "".join([*EVENTS["responses"][:3], last]).encode()
     assert stream.failed is not None
+
+
+@pytest.mark.parametrize("protocol", ["responses", "messages"])
+@pytest.mark.parametrize("rest", [b"\n", b""])
+def test_a_last_event_whose_line_end_is_cut_is_awaited(protocol: BackendProtocol, rest: bytes) -> None:
+    raw = "".join(EVENTS[protocol]).replace("\n", "\r\n").encode()
+    stream = passing(protocol)
+    out = stream.feed(raw[:-1])
+    assert not stream.over(out)
+    out += stream.feed(rest) if rest else stream.end()
+    assert out.startswith(raw)
+    assert stream.over(out)
