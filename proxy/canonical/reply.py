@@ -46,6 +46,7 @@ class ReplyContext:
     now: int = 0
     model_override: str | None = None  # `response_model: alias`
     native_finish_reason: bool = False  # the option of this name
+    responses_done: bool = False  # likewise
     include_usage: bool = False
     legacy_functions: bool = False
     show_reasoning: bool | None = None

@@ -69,6 +69,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         refused=route.loss.refused,
         response_model=route.response_model,
         native_finish_reason=route.native_finish_reason,
+        responses_done=route.responses_done,
         always_stream=route.upstream.always_stream_upstream,
         scope=(scope := exchange.gateway.scope(served.backend, exchange.request.headers)),
         remembered=exchange.gateway.recall(scope.origin),

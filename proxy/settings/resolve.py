@@ -70,6 +70,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         hosted_tools=entry.hosted_tools,
         response_model=entry.response_model,
         native_finish_reason=entry.native_finish_reason,
+        responses_done=entry.responses_done,
         foreign_reasoning=entry.foreign_reasoning,
         validate_output=entry.validate_output,
         stop_match=entry.stop_match,

@@ -86,6 +86,7 @@ class ModelEntry(Section):
     hosted_tools: Annotated[Literal["refuse", "drop"], only("refuse", "drop")] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
+    responses_done: bool = False
     on_context_length: NotYet = None
     fan_out: NotYet = None
     validate_output: Literal["off", "record", "error"] = "record"

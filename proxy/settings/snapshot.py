@@ -126,7 +126,8 @@ class ModelRoute:
     each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
     `validate_output`: whether an answer in a form that the backend does not enforce is checked (9.2). `stop_match`:
     what becomes of the backend's stream behind a stop string that the proxy found (7.3).
-    `native_finish_reason`: Chat clients are told the backend's own word as well (12.2).
+    `native_finish_reason`: Chat clients are told the backend's own word as well (12.2). `responses_done`: streams of
+    Responses end with `[DONE]`, as Open Responses have it (13.1).
     """
 
     match: str
@@ -137,6 +138,7 @@ class ModelRoute:
     hosted_tools: Literal["refuse", "drop"] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
+    responses_done: bool = False
     foreign_reasoning: Literal["drop", "text"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"

@@ -63,6 +63,7 @@ class Options:
     refused: frozenset[Rule] = frozenset()
     response_model: str = "upstream"
     native_finish_reason: bool = False
+    responses_done: bool = False
     always_stream: bool = False
     scope: Scope = NO_SCOPE
     remembered: Recall | None = None
@@ -94,6 +95,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     override = seen.model if options.response_model == "alias" else None
     if seen.client == target.protocol:
         context = ReplyContext(options.request_id, seen.model, model_override=override)
+        context.responses_done = options.responses_done
         try:
             body = without_envelopes(seen.raw, losses, as_text=target.foreign_reasoning == "text")
             body = renamed(body, seen.model, target.model)
@@ -121,6 +123,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         raise Rejected(_malformed(_TOO_DEEP)) from None
     written.context.model_override = override
     written.context.native_finish_reason = options.native_finish_reason
+    written.context.responses_done = options.responses_done
     cuts = written.emulation.cuts and seen.client != "messages"
     if cuts or (seen.client == "messages" and not seen.stream):  # few backends do not tell, with a whole reply
         written.context.estimate_prompt = partial(_estimate, seen.client, seen.raw)

@@ -51,6 +51,7 @@ class PassThrough:
         "_finish_required",
         "_held",
         "_last",
+        "_mark_due",
         "_missing_end",
         "_override",
         "_scrub",
@@ -85,6 +86,7 @@ class PassThrough:
         self._last = b""
         self._finish_required = dialect.finish_required
         self._missing_end = MissingEnd() if client == "responses" and dialect.lax_terminal else None
+        self._mark_due = client == "responses" and context.responses_done
         self._early_mark = False  # `[DONE]` came before what it should stand behind
         self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
@@ -122,7 +124,10 @@ class PassThrough:
         for event in events:
             self._look(event)
         out = self._whole_events(chunk) if self._override is None else b"".join(map(self._renamed, events))
-        return self._completed(self._shown(out)) if self._early_mark else self._shown(out)
+        out = self._completed(self._shown(out)) if self._early_mark else self._shown(out)
+        if self._mark_due and self.finished and not self._holds_last():
+            return self._marked(out)
+        return out
 
     def end(self) -> bytes:
         """What was held back, if it is a whole event; an error event if the stream ended too early."""
@@ -134,7 +139,13 @@ class PassThrough:
         out = self._shown(raw) if rest or self._holds_last() else b""
         self._held.clear()
         self.finished = self.finished or (self._stopped and self.failed is None)
-        return out if self.finished or self.failed is not None else self._completed(out)
+        out = out if self.finished or self.failed is not None else self._completed(out)
+        return self._marked(out) if self._mark_due and self.finished else out
+
+    def _marked(self, out: bytes) -> bytes:
+        """The last bytes with the end mark that the client waits for, once."""
+        self._mark_due = False
+        return out if out.rstrip().endswith(DONE) else out + b"data: %b\n\n" % DONE
 
     def _completed(self, out: bytes) -> bytes:
         """The last bytes of a stream that lacks its end: with an end, if it may do without one, else with an error. An

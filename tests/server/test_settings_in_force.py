@@ -13,8 +13,8 @@ import yaml
 from proxy.settings import load
 from tests.harness.assemble import assemble
 from tests.harness.wire import read_events
-from tests.server.serving import PATHS, REPLIES, REQUESTS, Proxy, says_hello, serving
-from tests.upstream.scripted import HOLD, LAST, Scripted, Step, chunk, head, reply
+from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, Proxy, says_hello, serving
+from tests.upstream.scripted import HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
 # A certificate of 127.0.0.1 that signs itself, with its key, for tests alone.
 CERTIFICATE = Path(__file__).parent.parent / "upstream" / "certificate.pem"
@@ -113,6 +113,26 @@ async def test_native_finish_reason(tmp_path: Path, streamed: bool, shown: bool)
     assert reply["choices"][0]["finish_reason"] == "stop"
     assert (b'"native_finish_reason":"tired___"' in body, b"native_finish_reason" in body) == (shown, shown)
     assert (record["finish_reason"], record["finish_reason_native"]) == ("end", "tired___")
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("backend_marks", [True, False])
+@pytest.mark.parametrize("protocol", ["responses", "chat"])
+async def test_responses_done(tmp_path: Path, protocol: str, backend_marks: bool, marked: bool) -> None:
+    script = says_hello(protocol, streamed=True)
+    if protocol == "responses" and backend_marks:
+        script = stream(*EVENTS[protocol], "data: [DONE]\n\n")
+    model: dict[str, object] = {"responses_done": marked}
+    async with (
+        Scripted(script) as backend,
+        configured(tmp_path, backend.base_url, protocol=protocol, model=model) as proxy,
+    ):
+        _, _, body = await proxy.post(PATHS["responses"], {**REQUESTS["responses"], "stream": True})
+    last = body.decode().rstrip().split("\n\n")[-1]
+    if marked:
+        assert (last, body.count(b"[DONE]")) == ("data: [DONE]", 1)
+    elif protocol == "chat":
+        assert last.startswith("event: response.completed")
 
 
 @pytest.mark.parametrize("always", [True, False])

@@ -211,3 +211,15 @@ def test_a_last_event_whose_line_end_is_cut_is_awaited(protocol: BackendProtocol
     out += stream.feed(rest) if rest else stream.end()
     assert out.startswith(raw)
     assert stream.over(out)
+
+
+@pytest.mark.parametrize("events", [EVENTS["responses"], EVENTS["responses"][:3]])
+@pytest.mark.parametrize("ends", LINE_ENDS)
+def test_responses_get_an_end_mark_where_their_clients_want_one(events: list[str], ends: str) -> None:
+    raw = "".join(events).replace("\n", ends).encode()
+    stream = PassThrough("responses", ReplyContext("req_1", "m", responses_done=True), None)
+    out = b"".join(stream.feed(raw[place : place + 1]) for place in range(len(raw)))
+    out += b"" if stream.finished else stream.end()
+    assert out.startswith(raw.rstrip())
+    assert [event.text for event in read_events(out.decode()).events][-1] != "[DONE]"
+    assert (read_events(out.decode()).done, out.count(b"[DONE]")) == (True, 1)

@@ -32,6 +32,7 @@ from proxy.protocols.responses.output_items import (
 from proxy.protocols.responses.response_object import ResponseHead, head_of, response_object, status_of
 
 PING = b": ping\n\n"  # a comment: Node's helper throws on events that it does not know
+DONE = b"data: [DONE]\n\n"  # of Open Responses; OpenAI sends none
 END = b"}\n\n"
 
 
@@ -295,6 +296,8 @@ class StreamWriter:
         output: list[object] = [Fragment(self._dumped[item.index]) for item in self._output.items]
         response = response_object(head, status, output, reason=reason, error=error, usage=self._usage, tier=self._tier)
         self._event(f"response.{status}", {"response": response})
+        if self._context.responses_done:
+            self._out.append(DONE)
 
 
 def _initial_text(part: ReplyPart) -> str:
