@@ -34,9 +34,8 @@ SAME_IN_ALL_CHUNKS = ("id", "created", "model", "system_fingerprint", "service_t
 
 def _assemble_chat(chunks: list[Json]) -> Json:
     reply: dict[str, Json] = {"object": "chat.completion"}
-    message: dict[str, Json] = {"role": "assistant", "content": None}
-    calls: dict[int, dict[str, Json]] = {}
-    choice: dict[str, Json] = {"index": 0, "message": message, "finish_reason": None}
+    choices: dict[int, dict[str, Json]] = {0: _empty_choice(0)}
+    calls: dict[int, dict[int, dict[str, Json]]] = {}
     for chunk in chunks:
         for field in SAME_IN_ALL_CHUNKS:
             if chunk.get(field) and field not in reply:
@@ -44,12 +43,19 @@ def _assemble_chat(chunks: list[Json]) -> Json:
         if chunk.get("usage"):
             reply["usage"] = chunk["usage"]
         for piece in chunk.get("choices") or []:
-            _grow_message(message, calls, piece.get("delta") or {})
+            place = piece.get("index", 0)
+            choice = choices.setdefault(place, _empty_choice(place))
+            _grow_message(choice["message"], calls.setdefault(place, {}), piece.get("delta") or {})
             choice["finish_reason"] = piece.get("finish_reason") or choice["finish_reason"]
-    if calls:
-        message["tool_calls"] = [calls[index] for index in sorted(calls)]
-    reply["choices"] = [choice]
+    for place, made in calls.items():
+        if made:
+            choices[place]["message"]["tool_calls"] = [made[index] for index in sorted(made)]
+    reply["choices"] = [choices[place] for place in sorted(choices)]
     return reply
+
+
+def _empty_choice(index: int) -> dict[str, Json]:
+    return {"index": index, "message": {"role": "assistant", "content": None}, "finish_reason": None}
 
 
 def _grow_message(message: dict[str, Json], calls: dict[int, dict[str, Json]], delta: dict[str, Json]) -> None:

@@ -157,7 +157,8 @@ CHAT_MUTATIONS: list[tuple[str, Mutation]] = [
     ("several model", at(2, "model", "other")),
     ("chunk: missing or wrong: object", at(2, "object", "chat.completion")),
     ("chunk: missing or wrong: choices", without(2, "choices")),
-    ("choice: missing or wrong: index", at(2, "choices.0.index", 1)),
+    ("choice: missing or wrong: index", without(2, "choices.0.index")),
+    ("choice 1 after 1", at(2, "choices.0.index", 1)),
     ("choice: missing or wrong: finish_reason", without(2, "choices.0.finish_reason")),
     ("the first delta has no role", without(0, "choices.0.delta.role")),
     ("role comes twice", at(2, "choices.0.delta.role", "assistant")),
@@ -185,6 +186,28 @@ CHAT_MUTATIONS: list[tuple[str, Mutation]] = [
     ("an error is told", inserted(5, CHAT_ERROR)),
     ("no [DONE] at the end", dropped(13)),
     ("something follows [DONE]", swapped(12)),
+]
+
+# Two choices, one chunk of the one and one of the other, and the usage of both.
+CHOICES = [
+    {**event, "choices": [{**choice, "index": index} for choice in event["choices"]]}
+    for event in sample_events("chat")
+    if isinstance(event, dict) and event["choices"]
+    for index in (0, 1)
+]
+CHOICES += sample_events("chat")[len(CHOICES) // 2 :]
+
+CHOICES_MUTATIONS: list[tuple[str, Mutation]] = [
+    ("choice 1 after 0", swapped(0)),
+    ("choice 2 after 2", at(4, "choices.0.index", 2)),
+    ("the first delta has no role", without(1, "choices.0.delta.role")),
+    ("role comes twice", repeated(1)),
+    ("no finish_reason", dropped(-3)),
+    ("no finish_reason", dropped(-4)),
+    ("a chunk of a choice that has finished", inserted(-3, chat_chunk({"content": "late"}))),
+    ("a second finish_reason", repeated(-4)),
+    ("usage chunk while open", swapped(-3)),
+    ("an error is told", inserted(5, CHAT_ERROR)),
 ]
 
 MESSAGES_MUTATIONS: list[tuple[str, Mutation]] = [
@@ -282,6 +305,25 @@ def _found(protocol: Protocol, events: list[Json], mutate: Mutation) -> list[str
 @pytest.mark.parametrize(("problem", "mutate"), CHAT_MUTATIONS)
 def test_chat_mutations_are_found(problem: str, mutate: Mutation) -> None:
     assert problem in "\n".join(_found("chat", sample_events("chat"), mutate))
+
+
+def test_several_choices_are_legal_where_they_were_asked_for() -> None:
+    raw = render("chat", CHOICES)
+    assert check_stream("chat", raw, choices=2) == []
+    assert check_stream("chat", raw, passed_through=True) == []
+    assert check_stream("chat", raw) != []
+    assert check_stream("chat", raw, choices=3) != []
+    assert check_stream("chat", render("chat", [*CHOICES[:-3], CHAT_ERROR]), choices=2, expect_end="error") == []
+    one_by_one = sorted(CHOICES[:-2], key=lambda chunk: chunk["choices"][0]["index"])
+    assert check_stream("chat", render("chat", [*one_by_one, *CHOICES[-2:]]), choices=2) == []
+    assert check_stream("chat", render("chat", [*one_by_one, *CHOICES[-2:]]), passed_through=True) == []
+
+
+@pytest.mark.parametrize(("problem", "mutate"), CHOICES_MUTATIONS)
+def test_mutations_of_several_choices_are_found(problem: str, mutate: Mutation) -> None:
+    mutated = json.loads(json.dumps(CHOICES))
+    mutate(mutated)
+    assert problem in "\n".join(check_stream("chat", render("chat", mutated), choices=2))
 
 
 @pytest.mark.parametrize(("problem", "mutate"), MESSAGES_MUTATIONS)

@@ -14,7 +14,8 @@ class Cut:
 
 
 HOLD, CUT = Hold(), Cut()
-Step = bytes | Hold | Cut
+# An event or a barrier: say no more until the test, or enough of the other answers, let this one go on.
+Step = bytes | Hold | Cut | asyncio.Event | asyncio.Barrier
 
 
 @dataclass
@@ -118,6 +119,8 @@ class Scripted:
                 case Cut():
                     writer.transport.abort()
                     return False
+                case asyncio.Event() | asyncio.Barrier():
+                    await step.wait()
                 case _:
                     writer.write(step)
                     await writer.drain()

@@ -16,19 +16,24 @@ from tests.harness.grammar.responses import check_responses
 from tests.harness.wire import EventStream, Protocol, read_events
 
 CHECKERS: dict[Protocol, Callable[[EventStream, End, Findings], None]] = {
-    "chat": check_chat,
     "responses": check_responses,
     "messages": check_messages,
 }
 
 
 def check_stream(
-    protocol: Protocol, raw: bytes, *, expect_end: Literal["clean", "error"] = "clean", passed_through: bool = False
+    protocol: Protocol,
+    raw: bytes,
+    *,
+    expect_end: Literal["clean", "error"] = "clean",
+    passed_through: bool = False,
+    choices: int = 1,
 ) -> list[str]:
     """The problems of a whole stream, in the order in which they show; none if it is legal.
 
     expect_end: "clean" for a stream that must end as finished, "error" for one that must tell a failure.
     passed_through: the stream was forwarded from a backend of the same protocol, not written by us.
+    choices: how many were asked for, of Chat.
     """
     findings = Findings(passed_through)
     check_framing(protocol, raw, findings)
@@ -36,5 +41,8 @@ def check_stream(
     for event in stream.events:
         findings.always(isinstance(event.data, dict), f"the data is not a JSON object: {event.text[:80]}")
     sound = tuple(event for event in stream.events if isinstance(event.data, dict))
-    CHECKERS[protocol](EventStream(sound, stream.done), expect_end, findings)
+    if protocol == "chat":
+        check_chat(EventStream(sound, stream.done), expect_end, findings, choices)
+    else:
+        CHECKERS[protocol](EventStream(sound, stream.done), expect_end, findings)
     return findings.problems

@@ -5,24 +5,28 @@ from typing import Literal, TypeAlias
 from tests.harness.grammar.findings import End, Findings, Shape
 from tests.harness.wire import EventStream, Json
 
-Kind: TypeAlias = Literal["delta", "finish", "usage", "error"]
+# A finish is the last when no other choice is still to come to its own.
+Kind: TypeAlias = Literal["delta", "finish", "last finish", "usage", "error"]
 State: TypeAlias = Literal["new", "open", "finished", "counted", "failed"]
 
 # What may follow what. `[DONE]` is not an event; where it may stand is in DONE_AFTER.
 ORDER: dict[tuple[State, Kind], State] = {
     ("new", "delta"): "open",
-    ("new", "finish"): "finished",
+    ("new", "finish"): "open",
+    ("new", "last finish"): "finished",
     ("new", "error"): "failed",
     ("open", "delta"): "open",
-    ("open", "finish"): "finished",
+    ("open", "finish"): "open",
+    ("open", "last finish"): "finished",
     ("open", "error"): "failed",
     ("finished", "usage"): "counted",
 }
-# Servers also send chunks without choices before the first delta, and late deltas after the finish.
+# Servers also send chunks without choices before the first delta, late deltas after the finish, and choices one by one.
 ORDER_PASSED_THROUGH: dict[tuple[State, Kind], State] = {
     ("new", "usage"): "new",
     ("open", "usage"): "open",
     ("finished", "delta"): "finished",
+    ("finished", "last finish"): "finished",
     ("counted", "usage"): "counted",
 }
 DONE_AFTER: set[State] = {"finished", "counted"}
@@ -32,7 +36,7 @@ FINISH_REASONS = {"stop", "length", "tool_calls", "content_filter", "function_ca
 CHUNK: Shape = {"id": str, "object": "chat.completion.chunk", "choices": list}
 OUR_CHUNK: Shape = {"created": int, "model": str}
 CHOICE: Shape = {"index": int, "delta": dict}
-OUR_CHOICE: Shape = {"index": 0, "finish_reason": (str, None)}
+OUR_CHOICE: Shape = {"finish_reason": (str, None)}
 DELTA_TYPES: dict[str, Json] = {
     "role": "assistant",
     "content": (str, None),
@@ -54,19 +58,18 @@ OPENING: dict[str, Shape] = {
 CONTINUING: dict[str, Shape] = {"function": {"arguments": str}, "custom": {"input": str}}
 
 
-def check_chat(stream: EventStream, expect_end: End, findings: Findings) -> None:
-    _ChatChecker(findings).check(stream, expect_end)
+def check_chat(stream: EventStream, expect_end: End, findings: Findings, choices: int) -> None:
+    _ChatChecker(findings, choices).check(stream, expect_end)
 
 
 class _ChatChecker:
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, choices: int) -> None:
         self._findings = findings
+        self._wanted = choices
+        self._choices: dict[int, _ChoiceChecker] = {}
         self._state: State = "new"
         self._shared: dict[str, Json] = {}
-        self._fields_seen: set[str] = set()
-        self._call_kinds: list[str] = []
         self._usage_keys: list[bool] = []
-        self._finish_reason: str | None = None
 
     def check(self, stream: EventStream, expect_end: End) -> None:
         always, ours = self._findings.always, self._findings.ours
@@ -75,11 +78,12 @@ class _ChatChecker:
             self._chunk(event.data)
         if expect_end == "error":
             always(self._state == "failed", "no error is told")
-            always(self._finish_reason is None, "an answer that failed has a finish_reason")
+            always(self._unfinished > 0, "an answer that failed has a finish_reason")
             always(not stream.done, "[DONE] after an error")
             return
         always(self._state != "failed", "an error is told")
-        always(self._finish_reason is not None, "no finish_reason")
+        ours(len(self._choices) == self._wanted, f"{len(self._choices)} choices in place of {self._wanted}")
+        always(self._unfinished == 0, "no finish_reason")
         always(stream.done, "no [DONE] at the end")
         always(not stream.done or self._state in DONE_AFTER, "[DONE] before the finish")
         if any(self._usage_keys):
@@ -117,14 +121,40 @@ class _ChatChecker:
         self._findings.always(following is not None, f"{kind} chunk while {self._state}")
         self._state = following or self._state
 
-    def _choice(self, choice: Json) -> None:
+    @property
+    def _unfinished(self) -> int:
+        """Choices that have no finish_reason, those that have not even begun among them."""
+        finished = sum(choice.finish_reason is not None for choice in self._choices.values())
+        return max(self._wanted, len(self._choices)) - finished
+
+    def _choice(self, wire: Json) -> None:
+        findings, index = self._findings, wire["index"]
+        choice = self._choices.get(index)
+        if choice is None:
+            # The vendor's helper keeps choices in the order in which they come.
+            findings.ours(index == len(self._choices) < self._wanted, f"choice {index} after {len(self._choices)}")
+            choice = self._choices[index] = _ChoiceChecker(findings)
+        late = choice.finish_reason is not None and self._state == "open"
+        findings.ours(not late, "a chunk of a choice that has finished")
+        choice.check(wire)
+        finishes = bool(wire.get("finish_reason"))
+        self._step(("finish" if self._unfinished else "last finish") if finishes else "delta")
+
+
+class _ChoiceChecker:
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._fields_seen: set[str] = set()
+        self._call_kinds: list[str] = []
+        self.finish_reason: str | None = None
+
+    def check(self, choice: Json) -> None:
         findings, delta, reason = self._findings, choice["delta"], choice.get("finish_reason")
         if reason:
-            findings.always(self._finish_reason is None, "a second finish_reason")
+            findings.always(self.finish_reason is None, "a second finish_reason")
             findings.ours(reason in FINISH_REASONS, f"finish_reason {reason}")
             findings.ours(not delta, "the finish chunk has a delta")
-            self._finish_reason = reason
-        self._step("finish" if reason else "delta")
+            self.finish_reason = reason
         self._delta(delta)
         if reason == "tool_calls":
             findings.ours(bool(self._call_kinds), "finish_reason tool_calls without a call")
