@@ -129,6 +129,7 @@ class Target:
     whether an answer in a form that the backend does not enforce is checked, and fails if it is not so (9.2).
     `stop_match`: `cancel` stops the backend at a stop string that the proxy finds in a stream, rather than wait for the
     usage that it tells at its end (7.3).
+    `fan_out`: the most choices that may be asked for by a request each, 1 for one request only (7.4).
     """
 
     protocol: Literal["chat", "responses", "messages"]
@@ -140,3 +141,4 @@ class Target:
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     same_vendor: bool = False
+    fan_out: int = 1

@@ -3,7 +3,7 @@
 The one place that knows all folders of `protocols`; nothing else names a protocol's module.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Concatenate, Literal, Protocol
 
@@ -56,6 +56,10 @@ class StreamWriter(Protocol):
         """The bytes of these events."""
 
 
+def _no_choices(_replies: Sequence[Reply], _context: ReplyContext) -> bytes:
+    raise TypeError("A client of this protocol can't ask for choices.")
+
+
 def _show_nothing(_deed: Deed, _call_id: str, _envelope: str) -> list[Wire]:
     return []
 
@@ -66,6 +70,7 @@ class ClientCodec:
 
     `read_hosted_tool` says in the tool's `asked` what its declaration asks for, given the request's `extra`.
     `show_deed` gives the items or blocks that show what a backend ran: what it did, the backend's id, an envelope.
+    `write_choices`: a reply with a choice for each of several, where the protocol has choices.
     """
 
     read_request: Callable[Concatenate[Wire, LossReport, ...], Request]
@@ -74,6 +79,7 @@ class ClientCodec:
     write_error: Callable[[Error, str], tuple[int, Wire]]
     read_hosted_tool: Callable[[HostedTool, Extra | None, LossReport], None]
     show_deed: Callable[[Deed, str, str], list[Wire]] = _show_nothing
+    write_choices: Callable[[Sequence[Reply], ReplyContext], bytes] = _no_choices
 
 
 def _read_nothing(_call: Wire, _result: Wire | None) -> Deed | None:
@@ -107,7 +113,12 @@ class BackendCodec:
 
 CLIENTS: dict[ClientProtocol, ClientCodec] = {
     "chat": ClientCodec(
-        chat.read_request, chat.write_reply, chat.StreamWriter, chat.write_error, chat.read_hosted_tool
+        chat.read_request,
+        chat.write_reply,
+        chat.StreamWriter,
+        chat.write_error,
+        chat.read_hosted_tool,
+        write_choices=chat.write_choices,
     ),
     "responses": ClientCodec(
         responses.read_request,
@@ -131,6 +142,7 @@ CLIENTS: dict[ClientProtocol, ClientCodec] = {
         completions.StreamWriter,
         completions.write_error,
         chat.read_hosted_tool,
+        write_choices=completions.write_choices,
     ),
 }
 

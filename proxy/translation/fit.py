@@ -91,8 +91,9 @@ def _fit_sampling(request: Request, target: Target, losses: LossReport) -> None:
         if not _asks_nothing(name, value):
             losses.drop(rule, sampling.place_of(name))
         setattr(sampling, name, None)
+    _fit_choices(sampling, target, losses)
     if target.protocol != "chat":
-        _fit_choices(sampling, losses)
+        _fit_bias(sampling, losses)
     if sampling.temperature == 1:
         sampling.temperature = None
     if sampling.top_p == 1:
@@ -114,11 +115,17 @@ def _asks_nothing(name: str, value: object) -> bool:
     return name in _NEUTRAL and value == _NEUTRAL[name]
 
 
-def _fit_choices(sampling: Sampling, losses: LossReport) -> None:
-    """What neither Messages nor Responses can do: several choices, token biases."""
-    if sampling.n is not None and sampling.n != 1:
-        losses.refuse(Rule.N, ("n",), "only one choice can be asked for.")
+def _fit_choices(sampling: Sampling, target: Target, losses: LossReport) -> None:
+    """A backend is asked for one choice; how many may be made of as many answers is up to the operator."""
+    most = target.fan_out
+    if sampling.n is not None and not 1 <= sampling.n <= most:
+        asked_for = "only one choice can" if most == 1 else f"between 1 and {most} choices can"
+        losses.refuse(Rule.N, ("n",), f"{asked_for} be asked for.")
     sampling.n = None
+
+
+def _fit_bias(sampling: Sampling, losses: LossReport) -> None:
+    """Neither Messages nor Responses can favour tokens."""
     if sampling.logit_bias:
         if any(value in (100, -100) for value in sampling.logit_bias.values()):
             losses.refuse(Rule.LOGIT_BAN, ("logit_bias",), "tokens can't be banned or forced.")

@@ -5,7 +5,8 @@ client reads. Within one protocol everything passes through (mapping.md P1).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
@@ -24,7 +25,7 @@ from proxy.translation.call_edits import edit_reply
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
-from proxy.translation.emulation import Emulation, staged
+from proxy.translation.emulation import Emulation, Stage, staged
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.error_fields import reword
 from proxy.translation.pass_through import PassThrough
@@ -140,6 +141,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         options.scope,
         written.emulation,
         written.betas,
+        written.choices,
     )
 
 
@@ -158,18 +160,22 @@ class Prepared:
 
     `stream`: the client wants a stream; `upstream_stream`: the backend was asked for one. `prewarm`: the answer is
     `immediate()` and the backend need not be asked. `body` is what to send: where `take` and its like give None, the
-    answer goes on when the backend is asked again. `betas`: features that a Messages backend must be told of. The
-    server sets `context.now`, the second of the first byte.
+    answer goes on when the backend is asked again. `betas`: features that a Messages backend must be told of.
+    `choices`: how many answers to it the client wants; where there are several, `fan_out.py` gives each a way back of
+    its own. The server sets `context.now`, the second of the first byte.
     """
 
     __slots__ = (
         "_continuation",
         "_folding",
+        "_keep",
+        "_last",
         "_request_losses",
         "_way",
         "backend",
         "betas",
         "body",
+        "choices",
         "client",
         "context",
         "prewarm",
@@ -194,6 +200,7 @@ class Prepared:
         scope: Scope = NO_SCOPE,
         emulation: Emulation | None = None,
         betas: tuple[str, ...] = (),
+        choices: int = 1,
     ) -> None:
         self.client = client
         self.betas = betas
@@ -204,6 +211,7 @@ class Prepared:
         self.upstream_stream = upstream_stream
         self.context = context
         self.prewarm = prewarm
+        self.choices = choices
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self._request_losses = losses
@@ -219,12 +227,32 @@ class Prepared:
             scope,
             emulation or Emulation(),
         )
-        emulation = self._way.emulation
-        self._continuation: Continuation | None = None
-        must_call = emulation.directive is not None and not stream
-        if emulation.pauses or must_call:
-            self._continuation = Continuation(body, pauses=emulation.pauses, must_call=must_call)
+        self._continuation = self._begin_continuation()
         self._folding: Folding | None = None
+        self._keep: Callable[[Reply], None] | None = None
+        self._last: Stage | None = None
+
+    def _begin_continuation(self) -> Continuation | None:
+        emulation = self._way.emulation
+        must_call = emulation.directive is not None and not self.stream
+        if not emulation.pauses and not must_call:
+            return None
+        return Continuation(self.body, pauses=emulation.pauses, must_call=must_call)
+
+    def of_choice(self, context: ReplyContext, keep: Callable[[Reply], None], last: Stage) -> "Prepared":
+        """The same for one of several answers to the request, as nobody has begun to read it.
+
+        `keep` gets a whole reply in place of the client, for whom there are no bytes then; `last` is a stage behind all
+        others of a stream.
+        """
+        one = copy(self)
+        one.context = context
+        spelling = replace(self._way.spelling, seen=set())
+        one._way = replace(self._way, context=context, spelling=spelling, remembered=Remembered())
+        one._continuation = one._begin_continuation()
+        one._keep = keep
+        one._last = last
+        return one
 
     @property
     def losses(self) -> list[Loss]:
@@ -270,7 +298,7 @@ class Prepared:
         if reply is None:
             return None
         self._note(reply)
-        return stream_of(reply, self.client, self.context)
+        return stream_of(reply, self.client, self.context, self._last)
 
     def _joined(self, raw: bytes) -> Reply | None:
         reply = self._read(raw)
@@ -286,13 +314,13 @@ class Prepared:
     def immediate(self) -> bytes:
         """The answer to a request that only warms a cache, where the backend has no such thing (mapping.md 7.1)."""
         reply = Reply(id="", model=self.context.model, stop=Stop("length"), usage=Usage())
-        return stream_of(reply, self.client, self.context) if self.stream else self._write(reply)
+        return stream_of(reply, self.client, self.context, self._last) if self.stream else self._write(reply)
 
     def translation(self, scrub: Scrub = str) -> Translation | PassThrough:
         """The stream on its way to a client that streams. `scrub` takes secrets out of the backend's errors."""
         if self.same_protocol:
             return PassThrough(self.backend, self.context, self.context.model_override, scrub, self._way.dialect)
-        return Translation(self._way, scrub, self._continuation)
+        return Translation(self._way, scrub, self._continuation, self._last)
 
     def folding(self) -> Folding:
         """The stream, or what follows on one that has paused, on its way to a client that waits for the whole."""
@@ -350,6 +378,9 @@ class Prepared:
 
     def _write(self, reply: Reply) -> bytes:
         self._note(reply)
+        if self._keep is not None:
+            self._keep(reply)
+            return b""
         return CLIENTS[self.client].write_reply(reply, self.context)
 
     def _note(self, reply: Reply) -> None:

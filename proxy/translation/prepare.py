@@ -45,7 +45,7 @@ WHOLE_REPLY_LIMIT = 21_333
 class Written:
     """A request as the backend gets it, and what the way back needs. `stream`: the backend is asked to stream;
     `prewarm`: it need not be asked at all, since it can't just fill its cache. `betas`: names of features that the
-    backend must be told of in a header.
+    backend must be told of in a header. `choices`: how many answers to it the client wants.
     """
 
     body: bytes
@@ -55,6 +55,7 @@ class Written:
     prewarm: bool
     emulation: Emulation
     betas: tuple[str, ...] = ()
+    choices: int = 1
 
 
 def read(client: ClientProtocol, wire: Wire, raw: bytes, losses: LossReport) -> Request:
@@ -86,6 +87,7 @@ def write(
     emulation = Emulation()
     if remembered is not None and client == "chat":
         recall(request, remembered)
+    choices = request.sampling.n or 1
     spelling = prepare(request, client, target, losses, scope, emulation)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
@@ -103,7 +105,7 @@ def write(
     if tally is not None:  # `message_start` leaves before most backends tell
         counted = tally.tokens()
         context.estimate_prompt = lambda: counted
-    return Written(body, request.stream, context, spelling, prewarm, emulation, codec.betas(wire))
+    return Written(body, request.stream, context, spelling, prewarm, emulation, codec.betas(wire), choices)
 
 
 def prepare(

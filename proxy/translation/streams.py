@@ -311,14 +311,16 @@ class _Reading:
 
 
 class Translation:
-    """A stream between two protocols."""
+    """A stream between two protocols. `last`: a stage behind all others, for a client that is not one of Messages."""
 
-    __slots__ = ("_one_at_a_time", "_reading", "_writer", "started")
+    __slots__ = ("_last", "_reading", "_writer", "started")
 
-    def __init__(self, way: WayBack, scrub: Scrub = str, continuation: Continuation | None = None) -> None:
+    def __init__(
+        self, way: WayBack, scrub: Scrub = str, continuation: Continuation | None = None, last: Stage | None = None
+    ) -> None:
         self._reading = _Reading(way, scrub, continuation, may_cut=True)
         self._writer = CLIENTS[way.client].stream_writer(way.context)
-        self._one_at_a_time = OneAtATime(way.losses) if way.client == "messages" else None
+        self._last: Stage | None = OneAtATime(way.losses) if way.client == "messages" else last
         self.started = False  # whether the client has been told that an answer began
 
     @property
@@ -381,8 +383,8 @@ class Translation:
         return self._writer.write((Ping(),))
 
     def _write(self, events: list[Event]) -> bytes:
-        if self._one_at_a_time is not None:
-            events = self._one_at_a_time.pass_on(events)
+        if self._last is not None:
+            events = self._last.pass_on(events)
         if self.started or not self._reading.started:
             return self._writer.write(events)
         # A failure in the same read must not hide that the answer had begun, nor a heartbeat look like a beginning.
@@ -439,6 +441,7 @@ class Folding:
         return self._reading.stopped
 
 
-def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext) -> bytes:
-    """A whole reply as the client's stream (mapping.md 14.2)."""
-    return CLIENTS[client].stream_writer(context).write(unfold(reply))
+def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext, last: Stage | None = None) -> bytes:
+    """A whole reply as the client's stream (mapping.md 14.2). `last`: a stage before the client."""
+    events = unfold(reply) if last is None else last.pass_on(list(unfold(reply)))
+    return CLIENTS[client].stream_writer(context).write(events)

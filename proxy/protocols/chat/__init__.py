@@ -1,7 +1,7 @@
 """OpenAI Chat Completions, as a client's and as a backend's protocol (chat_completions.md)."""
 
 from proxy.protocols.chat.reply_reader import read_reply
-from proxy.protocols.chat.reply_writer import write_reply
+from proxy.protocols.chat.reply_writer import write_choices, write_reply
 from proxy.protocols.chat.request_reader import read_request
 from proxy.protocols.chat.request_writer import write_request
 from proxy.protocols.chat.stream_reader import StreamReader
@@ -18,6 +18,7 @@ __all__ = [
     "read_hosted_tool",
     "read_reply",
     "read_request",
+    "write_choices",
     "write_error",
     "write_reply",
     "write_request",

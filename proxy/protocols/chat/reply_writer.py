@@ -4,6 +4,7 @@ What a reply says of itself (id, model, finish reason) and how texts are joined 
 stream, put together, is this answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -69,22 +70,18 @@ def write_details(entries: list[Wire]) -> list[Wire]:
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     """The body of the answer."""
-    message = _Message(context)
-    for k, part in enumerate(reply.parts):
-        message.take(k, part)
+    return write_choices([reply], context)
+
+
+def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
+    """The body of an answer with a choice for each of the replies; all that is not a choice is the first one's."""
+    reply = replies[0]
     wire: Wire = {
         "id": reply_id(reply.id, context),
         "object": "chat.completion",
         "created": reply.created or context.now,
         "model": reply_model(reply.model, context),
-        "choices": [
-            {
-                "index": 0,
-                "message": message.write(reply.stop),
-                "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
-                **stop_fields(reply.stop, context),
-            }
-        ],
+        "choices": [_write_choice(index, choice, context) for index, choice in enumerate(replies)],
     }
     if reply.usage is not None:
         wire["usage"] = write_usage(reply.usage)
@@ -96,9 +93,21 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     return jsontext.dumps(wire)
 
 
+def _write_choice(index: int, reply: Reply, context: ReplyContext) -> Wire:
+    message = _Message(context)
+    for k, part in enumerate(reply.parts):
+        message.take(k, part)
+    return {
+        "index": index,
+        "message": message.write(reply.stop),
+        "logprobs": {"content": message.logprobs, "refusal": None} if message.logprobs else None,
+        **stop_fields(reply.stop, context),
+    }
+
+
 @dataclass(slots=True)
 class _Message:
-    """The message of the one choice, while its parts come in."""
+    """The message of one choice, while its parts come in."""
 
     context: ReplyContext
     content: str = ""

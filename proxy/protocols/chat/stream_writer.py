@@ -143,7 +143,7 @@ class StreamWriter:
         if start.fingerprint is not None:
             common["system_fingerprint"] = start.fingerprint
         self._base = b"data: " + dumps(common)[:-1] + b',"choices":['
-        self._prefix = self._base + b'{"index":0,"delta":'
+        self._prefix = self._base + b'{"index":%d,"delta":' % self._context.choice
 
     def _chunk(self, delta: bytes) -> bytes:
         return self._prefix + delta + self._end

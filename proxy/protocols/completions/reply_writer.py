@@ -3,6 +3,8 @@
 Thinking, refusals and calls have no place in this protocol; how texts are joined is what a Chat client sees.
 """
 
+from collections.abc import Sequence
+
 from proxy.canonical import jsontext
 from proxy.canonical.parts import Text
 from proxy.canonical.reply import Reply, ReplyContext
@@ -33,14 +35,24 @@ def write_reason(stop: Stop) -> str:
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     """The body of the answer."""
+    return write_choices([reply], context)
+
+
+def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
+    """The body of an answer with a choice for each of the replies; all that is not a choice is the first one's."""
+    reply = replies[0]
+    wire = write_common(reply.id, reply.created, reply.model, reply.fingerprint, context)
+    wire["choices"] = [_write_choice(index, choice) for index, choice in enumerate(replies)]
+    if reply.usage is not None:
+        wire["usage"] = write_usage(reply.usage)
+    return jsontext.dumps(wire)
+
+
+def _write_choice(index: int, reply: Reply) -> Wire:
     text = ""
     paragraphs = Paragraphs()
     for k, part in enumerate(reply.parts):
         paragraphs.open(part)
         if isinstance(part, Text) and part.text:
             text += (PARAGRAPH if paragraphs.begin(k) else "") + part.text
-    wire = write_common(reply.id, reply.created, reply.model, reply.fingerprint, context)
-    wire["choices"] = [{"text": text, "index": 0, "logprobs": None, "finish_reason": write_reason(reply.stop)}]
-    if reply.usage is not None:
-        wire["usage"] = write_usage(reply.usage)
-    return jsontext.dumps(wire)
+    return {"text": text, "index": index, "logprobs": None, "finish_reason": write_reason(reply.stop)}

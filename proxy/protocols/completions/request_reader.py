@@ -46,15 +46,11 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
     model = need_text(wire, "model", ())
     prompt = _read_prompt(wire, losses)
     _refuse(wire, losses)
-    sampling = read_sampling(wire)
-    if sampling.n is not None and sampling.n != 1:
-        losses.refuse(Rule.N, ("n",), "only one choice can be asked for.")
-    sampling.n = None
     return Request(
         origin="completions",
         model=model,
         turns=[Turn("user", [Text(prompt)], at=("prompt",))],
-        sampling=sampling,
+        sampling=read_sampling(wire),
         limits=_read_limits(wire),
         identity=read_end_user(wire),
         stream=flag(wire, "stream", ()) or False,
@@ -82,8 +78,8 @@ def _refuse(wire: Wire, losses: LossReport) -> None:
         losses.refuse(Rule.SUFFIX, ("suffix",), "text can't be inserted before a suffix.")
     if flag(wire, "echo", ()):
         losses.refuse(Rule.ECHO, ("echo",), "the prompt can't be repeated in the answer.")
-    if (whole(wire, "best_of", ()) or 1) > 1:
-        losses.refuse(Rule.BEST_OF, ("best_of",), "only one answer can be asked for.")
+    if (whole(wire, "best_of", ()) or 1) > max(1, whole(wire, "n", ()) or 1):
+        losses.refuse(Rule.BEST_OF, ("best_of",), "no more answers can be asked for than are wanted.")
     if whole(wire, "logprobs", ()) is not None:
         losses.drop(Rule.LOGPROBS, ("logprobs",))
 

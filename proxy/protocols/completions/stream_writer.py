@@ -34,12 +34,13 @@ DONE = b"data: [DONE]\n\n"
 class StreamWriter:
     """Events in, bytes out. `write` may be called with any number of events at a time."""
 
-    __slots__ = ("_base", "_context", "_end", "_failed", "_head", "_paragraphs", "_speaks", "_usage")
+    __slots__ = ("_base", "_context", "_end", "_failed", "_head", "_paragraphs", "_place", "_speaks", "_usage")
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._base = b""
         self._head = b""
+        self._place = b""  # what stands between a text and its finish reason
         self._end = b"}]" + (b',"usage":null' if context.include_usage else b"") + b"}\n\n"
         self._paragraphs = Paragraphs()
         self._speaks: list[bool | None] = []  # by part: whether a text has begun; None for a part that is no text
@@ -83,6 +84,7 @@ class StreamWriter:
         common = write_common(start.id, start.created, start.model, start.fingerprint, self._context)
         self._base = b"data: " + jsontext.dumps(common)[:-1] + b',"choices":['
         self._head = self._base + b'{"text":'
+        self._place = b',"index":%d,"logprobs":null,"finish_reason":' % self._context.choice
 
     def _delta(self, k: int, text: str, out: list[bytes]) -> None:
         speaks = self._speaks[k]
@@ -92,10 +94,10 @@ class StreamWriter:
             self._speaks[k] = True
             if self._paragraphs.begin(k):
                 text = PARAGRAPH + text
-        out += (self._head, jsontext.dumps(text), b',"index":0,"logprobs":null,"finish_reason":null', self._end)
+        out += (self._head, jsontext.dumps(text), self._place, b"null", self._end)
 
     def _finish(self, finish: Finish, out: list[bytes]) -> None:
         reason = jsontext.dumps(write_reason(finish.stop))
-        out += (self._head, b'"","index":0,"logprobs":null,"finish_reason":', reason, self._end)
+        out += (self._head, b'""', self._place, reason, self._end)
         if self._context.include_usage and self._usage is not None:
             out += (self._base, b'],"usage":', jsontext.dumps(write_usage(self._usage)), b"}\n\n")
