@@ -8,17 +8,16 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.server.answers import Passed, beginning, begins_events, begins_whole, note_estimate
-from proxy.server.asking import ask
+from proxy.server.answers import Passed, note_estimate
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.gateway import Served
 from proxy.server.relay import Relay
+from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.translation import pair
 from proxy.translation.pair import Options, Prepared
 from proxy.upstream.headers import request_headers
-from proxy.upstream.pool import Answer
 
 log = logging.getLogger("dragoman")
 
@@ -109,44 +108,7 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
     exchange.watch.wait_in_all(served.limits.total_whole)
     body = None
     while body is None:
-        body = await _ask(exchange, served, prepared, headers)
+        body = await ask_whole(exchange, served, prepared, headers, exchange.watch)
     exchange.usage, exchange.stop = prepared.usage, prepared.stop
     note_estimate(exchange, prepared)
     return exchange.respond(200, body)
-
-
-async def _ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> bytes | None:
-    """The client's reply; None when the backend has to be asked again for the rest of it."""
-    exchange.watch.wait(served.limits.first_event_whole)
-    answer = await ask(exchange, served, prepared, headers, prepared.body)
-    try:
-        first = await beginning(answer)
-        if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
-            body = await _fold(exchange, served, prepared, answer, first)
-        else:
-            body = prepared.take(first + await answer.read())
-        answer.finish()
-    finally:
-        answer.close()
-    return body
-
-
-async def _fold(exchange: Exchange, served: Served, prepared: Prepared, answer: Answer, chunk: bytes) -> bytes | None:
-    """The backend streams, the client does not (mapping.md 14.1)."""
-    folding = prepared.folding()
-    while chunk:
-        folding.feed(chunk)
-        if folding.closed:
-            break
-        exchange.watch.wait(served.limits.end_mark if folding.stopped else served.limits.idle)
-        try:
-            chunk = await answer.readany()
-        except Rejected:
-            if not folding.stopped:
-                raise
-            break
-        except asyncio.CancelledError:
-            if not folding.stopped or exchange.watch.overdue() is None:
-                raise
-            break
-    return prepared.take_folded(folding)

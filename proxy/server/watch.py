@@ -105,6 +105,11 @@ class Watch:
         if deadline < self._rings_at:
             self._arm(deadline)
 
+    def rest(self) -> None:
+        """Nothing is waited for until the next `wait`; the limit for all and the beat go on."""
+        self._limit = None
+        self._deadline = inf
+
     def wait_in_all(self, limit: Limit) -> None:
         """`limit` is in force beside the others, whatever happens."""
         self._total = limit
@@ -143,6 +148,11 @@ class Watch:
             self._handle = None
         self._rings_at = -inf
 
+    def close(self) -> None:
+        """The same at the end of a task that is only for this: it keeps what it raised, which may lead back to here."""
+        self.stop()
+        self._task = None
+
     def _arm(self, at: float) -> None:
         if self._handle is not None:
             self._handle.cancel()
@@ -160,7 +170,8 @@ class Watch:
         if now >= self._beat_at and self._beat is not None:
             self._beat_at = inf
             self._beat()
-        return self._arm(min(self._deadline, self._total_at, self._beat_at))
+        following = min(self._deadline, self._total_at, self._beat_at)
+        return self._arm(following) if following < inf else None
 
     def _cancel(self, error: Error | None) -> None:
         self.stop()
