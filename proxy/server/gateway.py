@@ -98,6 +98,7 @@ class Gateway:
                 foreign_reasoning=route.foreign_reasoning,
                 validate_output=route.validate_output,
                 stop_match=route.stop_match,
+                fan_out=route.fan_out,
             )
             if len(self._targets) >= _TARGETS:
                 self._targets.clear()

@@ -11,11 +11,12 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.answers import Passed, note_estimate
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
+from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
 from proxy.server.relay import Relay
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
-from proxy.translation import pair
+from proxy.translation import fan_out, pair
 from proxy.translation.pair import Options, Prepared
 from proxy.upstream.headers import request_headers
 
@@ -26,7 +27,8 @@ async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
     prepared, served = _prepare(exchange, await read_json(exchange))
     if prepared.prewarm:
-        return exchange.respond(200, prepared.immediate(), EVENTS if prepared.stream else "application/json")
+        body = fan_out.immediate(prepared) if prepared.choices > 1 else prepared.immediate()
+        return exchange.respond(200, body, EVENTS if prepared.stream else "application/json")
     headers = request_headers(
         served.backend,
         exchange.request.headers,
@@ -77,7 +79,8 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
 
 
 async def _stream(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
-    relay = Relay(exchange, served, prepared, headers)
+    relaying = Relay if prepared.choices == 1 else FanOut
+    relay = relaying(exchange, served, prepared, headers)
     try:
         return await relay.run()
     except Rejected as rejected:
@@ -105,6 +108,8 @@ async def _stream(exchange: Exchange, served: Served, prepared: Prepared, header
 
 
 async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> StreamResponse:
+    if prepared.choices > 1:
+        return exchange.respond(200, await whole_choices(exchange, served, prepared, headers))
     exchange.watch.wait_in_all(served.limits.total_whole)
     body = None
     while body is None:

@@ -74,6 +74,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         foreign_reasoning=entry.foreign_reasoning,
         validate_output=entry.validate_output,
         stop_match=entry.stop_match,
+        fan_out=entry.fan_out or 1,
     )
 
 

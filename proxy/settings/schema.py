@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
-from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, LossPolicy, ProtocolName
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, LossPolicy, ProtocolName
 from proxy.settings.values import (
     BaseUrl,
     CaFile,
@@ -88,7 +88,7 @@ class ModelEntry(Section):
     native_finish_reason: bool = False
     responses_done: bool = False
     on_context_length: NotYet = None
-    fan_out: NotYet = None
+    fan_out: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | None = None
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     foreign_reasoning: Literal["drop", "text"] = "drop"

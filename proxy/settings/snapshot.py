@@ -46,6 +46,7 @@ class Address(NamedTuple):
 LISTEN = Address("127.0.0.1", 8080)
 ADMIN_LISTEN = Address("127.0.0.1", 9090)
 MAX_BODY = 32 * 2**20
+MOST_CHOICES = 16  # that `fan_out` may allow: each is a request of its own, all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class ModelRoute:
     what becomes of the backend's stream behind a stop string that the proxy found (7.3).
     `native_finish_reason`: Chat clients are told the backend's own word as well (12.2). `responses_done`: streams of
     Responses end with `[DONE]`, as Open Responses have it (13.1).
+    `fan_out`: the most choices that a backend which gives one is asked for, each by a request of its own, 2 to
+    `MOST_CHOICES`; 1 refuses several (7.4).
     """
 
     match: str
@@ -142,6 +145,7 @@ class ModelRoute:
     foreign_reasoning: Literal["drop", "text"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
+    fan_out: int = 1
 
 
 @dataclass(frozen=True, slots=True)

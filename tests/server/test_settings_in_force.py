@@ -63,6 +63,19 @@ async def test_hosted_tools_drop_is_about_all_kinds(tmp_path: Path) -> None:
     assert statuses == [400, 200]
 
 
+@pytest.mark.parametrize(("fan_out", "status"), [({}, 400), ({"fan_out": 2}, 200)])
+async def test_fan_out(tmp_path: Path, fan_out: dict[str, object], status: int) -> None:
+    async with (
+        Scripted(says_hello("messages", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, protocol="messages", model=fan_out) as proxy,
+    ):
+        got, _, body = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "n": 2})
+    assert (got, len(backend.asked), len(json.loads(body).get("choices", []))) == (
+        status,
+        *((2, 2) if fan_out else (0, 0)),
+    )
+
+
 @pytest.mark.parametrize(
     ("loss", "status", "shown"),
     [

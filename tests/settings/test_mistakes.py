@@ -72,12 +72,17 @@ workers: 4
         "models: [{match: '*', upstream: [a]}]",
         "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
         "models: [{match: '*', upstream: a, on_context_length: b}]",
-        "models: [{match: '*', upstream: a, fan_out: 2}]",
         "models: [{match: '*', upstream: a, hosted_tools: emulate}]",
     ],
 )
 def test_what_is_not_done_yet_is_refused_and_not_ignored(tmp_path: Path, line: str) -> None:
     assert ["not supported yet by this version" in text for text in told(tmp_path, GOOD + line)] == [True]
+
+
+@pytest.mark.parametrize("most", [1, 0, 17, "many"])
+def test_choices_are_few_or_the_key_is_absent(tmp_path: Path, most: object) -> None:
+    [mistake] = mistakes(tmp_path, f"{GOOD}models: [{{match: '*', upstream: a, fan_out: {most}}}]")
+    assert mistake.field == "models[0].fan_out"
 
 
 @pytest.mark.parametrize("field", ["breaker: {}", "trace_forward: traceparent"])
