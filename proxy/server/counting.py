@@ -89,7 +89,7 @@ async def count_tokens(exchange: Exchange) -> StreamResponse:
             body = await _ask(exchange, served, route, seen)
         except Passed as passed:
             return exchange.refuse_as_told(passed.error, passed.status, passed.body)
-        count = Count(body, False) if body is not None else Count(_estimate(exchange, seen), True)
+        count = Count(body, False) if body is not None else Count(await _estimate(exchange, seen), True)
         gateway.counts.put(key, count)
     if count.estimated:
         exchange.add_header("dragoman-usage", "estimated")
@@ -167,10 +167,13 @@ def _completed(seen: Peek) -> Peek:
     return pair.peek("messages", _ANY_LIMIT + rest)
 
 
-def _estimate(exchange: Exchange, seen: Peek) -> bytes:
-    request = pair.read_request(_completed(seen))
-    new_claude = exchange.gateway.settings.profile(exchange.model or "").name in _NEW_CLAUDE
-    return _reply(exchange, estimate.tokens(request, new_claude=new_claude))
+async def _estimate(exchange: Exchange, seen: Peek) -> bytes:
+    gateway, model = exchange.gateway, exchange.model or ""
+    new_claude = gateway.settings.profile(model).name in _NEW_CLAUDE
+    tally = estimate.Tally(pair.read_request(_completed(seen)), new_claude=new_claude)
+    tokenizer = gateway.settings.tokenizer(model)
+    counted = tally.tokens() if tokenizer is None else await gateway.tokenizers.count(tokenizer, tally.tokens)
+    return _reply(exchange, counted)
 
 
 def _read_count(body: bytes) -> int | None:

@@ -11,6 +11,7 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
 from proxy.server.reasoning_cache import ReasoningCache
+from proxy.server.tokenizers import Tokenizers
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
@@ -53,6 +54,7 @@ class Gateway:
         self.access = access
         self.loss_log = LossLog()
         self.metrics = Metrics()
+        self.tokenizers = Tokenizers()
         self.scrub = Scrubber(secrets_of(settings))
         self.served = {
             name: Served(Backend(upstream), limits_of(upstream.timeouts))

@@ -79,9 +79,9 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
 
 
 def _profile(entry: ModelProfileEntry) -> ProfileEntry:
-    given = entry.model_dump(exclude_none=True, exclude={"match", "base"})
+    given = entry.model_dump(exclude_none=True, exclude={"match", "base", "tokenizer"})
     if "efforts" in given:
         # Levels are looked up from the highest down, whatever order they are written in.
         given["efforts"] = tuple(sorted(set(given["efforts"]), key=get_args(Effort).index))
     base = base_profile(entry.base) if entry.base is not None else None
-    return ProfileEntry(entry.match, re.compile(fnmatch.translate(entry.match)), base, given)
+    return ProfileEntry(entry.match, re.compile(fnmatch.translate(entry.match)), base, given, entry.tokenizer)

@@ -32,6 +32,7 @@ from proxy.settings.values import (
     SecretFile,
     SingleUpstream,
     Size,
+    TokenizerFile,
     only,
 )
 
@@ -95,7 +96,8 @@ class ModelEntry(Section):
 
 
 class ModelProfileEntry(Section):
-    """Fields as in `canonical.target.ModelProfile`; those that are left out stay as the base has them."""
+    """Fields as in `canonical.target.ModelProfile`; those that are left out stay as the base has them. `tokenizer` is a
+    file of the model's own."""
 
     match: Glob
     base: ProfileName | None = None
@@ -118,6 +120,7 @@ class ModelProfileEntry(Section):
     functions_with_reasoning: bool | None = None
     cache_marks: bool | None = None
     bound: bool | None = None
+    tokenizer: TokenizerFile | None = None
 
 
 class StateSection(Section):

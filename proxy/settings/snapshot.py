@@ -153,13 +153,14 @@ class ProfileEntry:
     """What the operator knows of models that the table does not, or knows better (mapping.md 18).
 
     `match` is a glob over the backend's names; `base`: the row to start from, None for the model's own; `given`: the
-    fields of `ModelProfile` that are set.
+    fields of `ModelProfile` that are set. `tokenizer`: a file that the library `tokenizers` reads.
     """
 
     match: str
     pattern: re.Pattern[str]
     base: ModelProfile | None
     given: Mapping[str, object]
+    tokenizer: Path | None = None
 
     def over(self, known: ModelProfile) -> ModelProfile:
         """`known` is what the table says of the model."""
@@ -196,6 +197,11 @@ class Settings:
             if entry.pattern.match(model_name):
                 return entry.over(known)
         return known
+
+    def tokenizer(self, model_name: str) -> Path | None:
+        """The model's own tokenizer, by the backend's name of the model."""
+        entries = (entry for entry in self.model_profiles if entry.pattern.match(model_name))
+        return next((entry.tokenizer for entry in entries), None)
 
     def with_demo_at(self, origin: str) -> "Settings":
         """The same with the embedded backend, whose port is known only once it has started, at `origin`."""

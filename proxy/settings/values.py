@@ -1,5 +1,6 @@
 """Single values of the configuration file: what each takes, as types for the models of `schema.py`."""
 
+import importlib.util
 import re
 import ssl
 from base64 import urlsafe_b64decode
@@ -129,6 +130,19 @@ def _file(value: object, info: ValidationInfo) -> Path:
     return path
 
 
+def _tokenizer_file(value: object, info: ValidationInfo) -> Path:
+    path = _file(value, info)
+    if importlib.util.find_spec("tokenizers") is None:
+        raise ValueError("needs a library that is not installed: pip install 'dragoman[tokenizers]'")
+    from tokenizers import Tokenizer
+
+    try:
+        Tokenizer.from_file(str(path))
+    except Exception as error:  # noqa: BLE001 - the library raises no narrower one
+        raise ValueError(f"{path} holds no tokenizer: {error}") from None
+    return path
+
+
 def _ca_file(value: object, info: ValidationInfo) -> Path:
     path = _file(value, info)
     try:
@@ -232,6 +246,7 @@ Secret = Annotated[SecretStr, PlainValidator(_secret)]
 CarrierKey = Annotated[SecretBytes, PlainValidator(_carrier_key)]
 SecretFile = Annotated[SecretStr, PlainValidator(_secret_file)]
 HeaderName = Annotated[str, PlainValidator(_header_name)]
+TokenizerFile = Annotated[Path, PlainValidator(_tokenizer_file)]
 CaFile = Annotated[Path, PlainValidator(_ca_file)]
 ClientCert = Annotated[Path, PlainValidator(_client_cert)]
 BaseUrl = Annotated[str, PlainValidator(_base_url)]

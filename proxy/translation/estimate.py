@@ -4,7 +4,7 @@ Rounded up: agents use the number to stay below a limit.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from proxy.canonical.jsontext import dumps
@@ -47,14 +47,14 @@ class Tally:
     the texts have been dumped, since then their bytes are known, which for other letters than ASCII's takes time.
     """
 
-    __slots__ = ("_cap", "_count", "_factor", "_json", "_texts", "_values")
+    __slots__ = ("_cap", "_code", "_count", "_factor", "_texts", "_values")
 
     def __init__(self, request: Request, *, new_claude: bool = False) -> None:
         self._factor = NEW_TOKENIZER * MARGIN if new_claude else MARGIN
         self._cap = IMAGE_CAP_NEW if new_claude else IMAGE_CAP
         self._count: float = PER_MESSAGE * (len(request.instructions) + len(request.turns) + len(request.tools))
         self._texts: list[str] = []
-        self._json = 0  # bytes
+        self._code: list[str] = []  # names, arguments
         self._values: list[object] = []  # JSON whose bytes are not known yet
         for instruction in request.instructions:
             self._take_parts(instruction.parts)
@@ -63,12 +63,16 @@ class Tally:
         for tool in request.tools:
             self._take_tool(tool)
 
-    def tokens(self) -> int:
-        """How many tokens it is."""
+    def tokens(self, count: Callable[[str], int] | None = None) -> int:
+        """How many tokens it is. `count`: of one text, by the model's own tokenizer."""
+        if count is not None:
+            dumped_too = [*self._code, *(dumps(value).decode() for value in self._values)]
+            return math.ceil((self._count + sum(map(count, [*self._texts, *dumped_too]))) * MARGIN)
         prose = sum([len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in self._texts])
         values = self._values
         dumped = len(dumps(values)) - len(values) - 1 if values else 0  # all at once, without brackets and commas
-        return math.ceil((self._count + prose / PROSE + (self._json + dumped) / JSON) * self._factor)
+        code = sum(map(len, self._code)) + dumped
+        return math.ceil((self._count + prose / PROSE + code / JSON) * self._factor)
 
     def _take_parts(self, parts: Iterable[Part]) -> None:
         for part in parts:
@@ -83,7 +87,7 @@ class Tally:
                 self._texts.append(part.text)
             case Call():
                 self._count += PER_MESSAGE
-                self._json += len(part.name) + len(part.arguments)
+                self._code += (part.name, part.arguments)
                 if part.input is not None:
                     self._values.append(part.input)
             case Result():
@@ -122,10 +126,10 @@ class Tally:
 
     def _take_tool(self, tool: Tool) -> None:
         if isinstance(tool, FunctionTool):
-            self._json += len(tool.name) + len(tool.description or "")
+            self._code += (tool.name, tool.description or "")
             self._values.append(tool.schema)
         elif isinstance(tool, CustomTool):
-            self._json += len(tool.name)
+            self._code.append(tool.name)
             self._texts.append(tool.description or "")
         else:
             self._values.append(tool.native)

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from proxy.server.app import App, Server
 from proxy.server.gateway import Gateway
-from proxy.settings import LossPolicy, ModelRoute, ProtocolName, Settings, Timeouts, Upstream
+from proxy.settings import LossPolicy, ModelRoute, ProfileEntry, ProtocolName, Settings, Timeouts, Upstream
 from proxy.telemetry.logs import AccessLog
 from tests.upstream.scripted import Scripted, Step, reply, stream
 
@@ -240,6 +240,7 @@ async def serving(
     timeouts: Timeouts | None = None,
     max_body: int = 32 * 2**20,
     reasoning_cache: bool = False,
+    model_profiles: Iterable[ProfileEntry] = (),
 ) -> AsyncIterator[Proxy]:
     """A proxy before these upstreams; without `models` the first one gets them all."""
     if timeouts is not None and models is None:
@@ -250,6 +251,7 @@ async def serving(
         timeouts=timeouts or Timeouts(),
         max_body=max_body,
         reasoning_cache=reasoning_cache,
+        model_profiles=tuple(model_profiles),
     )
     access = Records()
     gateway = Gateway(settings, access)

@@ -140,7 +140,7 @@ model_profiles:
 
 def test_a_profile_has_every_field_in_the_file() -> None:
     known = {field.name for field in fields(ModelProfile)} - {"name"}
-    assert set(ModelProfileEntry.model_fields) == known | {"match", "base"}
+    assert set(ModelProfileEntry.model_fields) == known | {"match", "base", "tokenizer"}
 
 
 def test_values_from_the_environment_and_from_files(tmp_path: Path) -> None:
