@@ -22,31 +22,39 @@ _APART = "\n\n"  # between texts that are shown as one
 _VERBATIM = 64  # characters of visible text that are not worth a hash
 
 
-def sealed(
-    native: Extra | None, shown: str, field: str | None, kind: str, client: ClientProtocol, scope: Scope, model: str
-) -> Extra | None:
-    """The client protocol's own block around an envelope; None when there is nothing to bring back.
+def reasoning_content(native: Extra | None, text: str, shown: str, field: str | None, model: str) -> Wire | None:
+    """What an envelope is to hold of reasoning; None when there is nothing to bring back.
 
-    `native` is the vendor's block, `shown` the text that the client sees of it, `field` the Chat field it came under.
-    `kind` says what is sealed: `reasoning`, `hosted` or `directive`.
+    `native` is the vendor's block, `text` what it says, `shown` what the client sees of that, all or nothing; `field`
+    is the Chat field it came under.
     """
     content: Wire = {"m": model}
     if native is not None:
-        content |= {"k": [kind], "v": [_without_shown(native, shown)]}
-    elif shown and field is not None:
+        hidden = _without_shown(native, shown)
+        content |= {"k": ["reasoning"], "v": [hidden]}
+        if hidden is native and shown:
+            content["s"] = _hash(shown)
+    elif text and field is not None:
         content["k"] = ["plain"]
+        if not shown:
+            content["t"] = text
     else:
         return None
     if field is not None:
         content["c"] = field
-    return in_slot(seal(content, scope), native if kind == "reasoning" else None, shown, client)
+    return content
 
 
-def in_slot(envelope: str, native: Extra | None, shown: str, client: ClientProtocol) -> Extra | None:
-    """The client protocol's own block around an envelope; None where it has no such block."""
+def in_slot(
+    envelope: str, native: Extra | None, shown: str, client: ClientProtocol, *, hidden: bool = False
+) -> Extra | None:
+    """The client protocol's own block around an envelope; None where it has no such block.
+
+    `hidden`: there is text, which the client does not see.
+    """
     match client:
         case "messages":
-            if shown or (native is not None and _texts(native)):
+            if shown or hidden:
                 return {"type": "thinking", "thinking": shown, "signature": envelope}
             return {"type": "redacted_thinking", "data": envelope}
         case "responses":
@@ -95,10 +103,16 @@ def _without_shown(native: Extra, shown: str) -> Wire:
     return copied
 
 
-def with_shown(item: Wire, shown: str) -> bool:
-    """Put the visible text back in place; False when the client has changed it."""
+def with_shown(item: Wire, shown: str, hashed: object) -> bool:
+    """Put the visible text back in place; False when the client has changed it.
+
+    `hashed`: of the text that was shown, where the item still has its own. A client may have let go of that one.
+    """
+    hidden = _hidden(item)
+    if not hidden:
+        return hashed is None or not shown or _hash(shown) == hashed
     at = 0
-    for holder, name in _hidden(item):
+    for holder, name in hidden:
         mark = holder[name]
         size = mark.get("n") if is_object(mark) else None
         if type(size) is not int or not is_object(mark):
@@ -108,7 +122,7 @@ def with_shown(item: Wire, shown: str) -> bool:
             return False
         holder[name] = text
         at += size + len(_APART)
-    return True
+    return at - len(_APART) == len(shown)
 
 
 def _hidden(item: Wire) -> list[tuple[Wire, str]]:
@@ -193,7 +207,8 @@ class Carrying:
         kind = DIRECTIVE if isinstance(part, Opaque) and part.type == DIRECTIVE else "hosted"
         if self._leaves_hosted and kind == "hosted":
             return part
-        native = sealed(part.native, "", None, kind, self._client, self._scope, self._model)
+        content: Wire = {"m": self._model, "k": [kind], "v": [part.native]}
+        native = in_slot(seal(content, self._scope), None, "", self._client)
         return part if native is None else Reasoning("", redacted=True, native=native)
 
     def _close(self, event: Close) -> Close:
@@ -202,9 +217,12 @@ class Carrying:
             return Close(event.k)
         return Close(event.k, self._sealed(event.native, "".join(pieces), self._fields.pop(event.k)))
 
-    def _sealed(self, native: Extra | None, shown: str, field: str | None) -> Extra | None:
-        shown = "" if self._hides else shown
-        return self._noted(sealed(native, shown, field, "reasoning", self._client, self._scope, self._model))
+    def _sealed(self, native: Extra | None, text: str, field: str | None) -> Extra | None:
+        shown = "" if self._hides else text
+        content = reasoning_content(native, text, shown, field, self._model)
+        if content is None:
+            return None
+        return self._noted(in_slot(seal(content, self._scope), native, shown, self._client, hidden=bool(text)))
 
     def _noted(self, native: Extra | None) -> Extra | None:
         """The same; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""

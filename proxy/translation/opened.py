@@ -27,13 +27,16 @@ _KINDS: dict[str, Kind] = {
 @dataclass(slots=True)
 class Carried:
     """`items` are blocks, items or entries as their vendor wrote them, but for visible text that is only hashed.
-    `field`: where in a Chat message the reasoning stood. `before`: characters of a Chat message before it.
+    `field`: where in a Chat message the reasoning stood. `before`: characters of a Chat message before it. `text`: plain
+    text that the client was not shown; `hashed`: of the text that it was shown of an item that is whole.
     """
 
     kind: Kind
     items: list[Wire] = field(default_factory=list)
     field: str | None = None
     before: int = 0
+    text: str | None = None
+    hashed: str | None = None
 
 
 def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> Carried | None:
@@ -50,6 +53,9 @@ def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> 
         if not isinstance(name, str) or name not in BACKENDS[protocol].reasoning_fields:
             return None
         carried.field = name
+    text, hashed = content.get("t"), content.get("s")
+    carried.text = text if isinstance(text, str) else None
+    carried.hashed = hashed if isinstance(hashed, str) else None
     if carried.kind == "plain":
         return carried if protocol == "chat" else None
     items = content.get("v")

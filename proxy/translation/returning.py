@@ -120,7 +120,7 @@ class _Opening:
         self._at = max(self._at, carried.before)
         match carried.kind:
             case "plain":
-                return [Reasoning(shown, full=True, field=carried.field, at=part.at)]
+                return [Reasoning(carried.text or shown, full=True, field=carried.field, at=part.at)]
             case "reasoning":
                 return self._thoughts(part, carried, shown)
             case "hosted":
@@ -135,7 +135,7 @@ class _Opening:
     def _thoughts(self, part: Reasoning, carried: Carried, shown: str) -> list[Part]:
         """The vendor's own blocks, with their visible text; none where the text was edited and had to stay."""
         for item in carried.items:
-            if not with_shown(item, shown) and not self._without_text(item):
+            if not with_shown(item, shown, carried.hashed) and not self._without_text(item):
                 return self._drop(part, Rule.FOREIGN_REASONING)
             if self._target.protocol == "messages" and not self._is_signed(item):
                 return self._drop(part, Rule.FOREIGN_REASONING)

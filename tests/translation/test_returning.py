@@ -220,3 +220,80 @@ def test_thinking_between_tags_goes_back_between_tags(client: Protocol, words: s
     backend = Target("chat", "m", Dialect(think_tags=True))
     ready = after(client, backend, reply, stream=stream)
     assert history(ready) == [{"role": "assistant", "content": said, "tool_calls": [tool_call("call_a")]}]
+
+
+# --- text that a client does not see, or that it has changed (mapping.md 8.6) ---
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_text_that_the_client_does_not_want_to_see_comes_back(stream: bool) -> None:
+    request = {**first_request("messages", stream=stream), "thinking": {"type": "adaptive", "display": "omitted"}}
+    backend = target("chat", dialect="deepseek")
+    reply = chat_answer({"content": None, "reasoning_content": "Hm. " * 30, "tool_calls": [tool_call("call_a")]})
+    answer = answered(prepared("messages", request, backend), reply)
+    assert [(block["type"], block.get("thinking")) for block in answer["content"]] == [
+        ("thinking", ""),
+        ("tool_use", None),
+    ]
+    (said,) = history(prepared("messages", with_answer("messages", request, answer), backend))
+    assert said["reasoning_content"] == "Hm. " * 30
+
+
+LONG = "Let me see what there is to be done about it, and who could do it, and when."
+
+
+@pytest.mark.parametrize("edit", [lambda words: "Other.", lambda words: words + " And more.", lambda words: words[:-1]])
+@pytest.mark.parametrize("words", ["Short.", LONG])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_thinking_whose_text_was_edited_does_not_go_to_claude(
+    client: Protocol, words: str, edit: Callable[[str], str]
+) -> None:
+    ready = after(
+        client, target("messages", "claude-opus-4-8"), claude(thinking(words, "s"), tool_use("toolu_a")), edited(edit)
+    )
+    assert kinds(ready) == [["tool_use"]]
+    assert losses(ready) == ["foreign-reasoning"]
+
+
+@pytest.mark.parametrize("words", ["Short.", LONG])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_an_item_whose_text_was_edited_goes_to_responses_without_it(client: Protocol, words: str) -> None:
+    item = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": words}]}
+    output = [{**item, "encrypted_content": "e"}, function_call("call_a")]
+    ready = after(client, target("responses"), response(*output), edited(lambda shown: shown + "!"))
+    assert history(ready)[0] == {**item, "summary": [], "encrypted_content": "e"}
+
+
+def edited(edit: Callable[[str], str]) -> Callable[[Json], None]:
+    """The visible text of all reasoning in a request, changed."""
+
+    def change(request: Json) -> None:
+        for entry in request["input"] if "input" in request else request["messages"]:
+            for detail in entry.get("reasoning_details") or ():
+                if "text" in detail:
+                    detail["text"] = edit(detail["text"])
+            for part in entry.get("summary") or ():
+                part["text"] = edit(part["text"])
+            for block in entry["content"] if isinstance(entry.get("content"), list) else ():
+                if block.get("type") == "thinking":
+                    block["thinking"] = edit(block["thinking"])
+
+    return change
+
+
+def response(*output: Json) -> Json:
+    usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    return {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "model": "m"} | {
+        "output": list(output),
+        "usage": usage,
+    }
+
+
+def function_call(call_id: str) -> Json:
+    return {
+        "type": "function_call",
+        "id": f"fc_{call_id}",
+        "call_id": call_id,
+        "name": "tool_1",
+        "arguments": '{"a":"b"}',
+    }

@@ -136,7 +136,8 @@ def _thinking_block(part: Reasoning, context: ReplyContext) -> Wire | None:
     native = native_thinking(part)
     shown = "" if context.show_reasoning is False else part.text
     if native is not None:
-        return native if shown == part.text else {**native, "thinking": shown}
+        hidden = native["type"] == "thinking" and shown != part.text
+        return {**native, "thinking": shown} if hidden else native
     if not shown or part.redacted:
         return None
     return {"type": "thinking", "thinking": shown, "signature": ""}
