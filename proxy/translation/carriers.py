@@ -1,19 +1,16 @@
 """Reasoning that a backend wants back travels with the client, in its protocol's own opaque slot (mapping.md 8.6).
 
-On the way out each vendor block is sealed into an envelope and put where that client keeps such things; how it comes
-back is in `returning.py`.
+What an envelope holds, and where each client keeps such things. Who seals is `carrying.py`; how it comes back is in
+`returning.py`.
 """
 
 import hashlib
 
-from proxy.canonical.events import Close, Delta, Event, Open, only_deltas
-from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Reasoning, ReplyPart
-from proxy.canonical.reply import Reply
+from proxy.canonical.parts import Extra
 from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import ClientProtocol
-from proxy.translation.directives import DIRECTIVE
-from proxy.translation.envelope import Scope, seal
-from proxy.translation.recall import DETAILS, Remembered
+from proxy.translation.position import Spot
+from proxy.translation.recall import DETAILS
 
 FORMAT = "dragoman-v1"
 ANTHROPIC_FORMAT = "anthropic-claude-v1"
@@ -42,6 +39,16 @@ def reasoning_content(native: Extra | None, text: str, shown: str, field: str | 
         return None
     if field is not None:
         content["c"] = field
+    return content
+
+
+def place_of(spot: Spot) -> Wire:
+    """How an envelope says what came before it in a Chat answer."""
+    content: Wire = {}
+    if spot.text:
+        content["p"] = spot.text
+    if spot.calls:
+        content["n"] = spot.calls
     return content
 
 
@@ -144,104 +151,3 @@ def _copied(native: Extra) -> Wire:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-
-
-class Carrying:
-    """A stage of the reply: vendor blocks in events become the client's blocks with envelopes."""
-
-    __slots__ = ("_client", "_fields", "_hides", "_leaves_hosted", "_model", "_remembered", "_scope", "_shown")
-
-    def __init__(
-        self,
-        client: ClientProtocol,
-        scope: Scope,
-        model: str,
-        remembered: Remembered,
-        *,
-        hides: bool,
-        leaves_hosted: bool = False,
-    ) -> None:
-        self._leaves_hosted = leaves_hosted  # to a later stage
-        self._remembered = remembered
-        self._client = client
-        self._scope = scope
-        self._model = model
-        self._hides = hides  # the client does not want to see reasoning
-        self._shown: dict[int, list[str]] = {}
-        self._fields: dict[int, str | None] = {}
-
-    def pass_on(self, events: list[Event]) -> list[Event]:
-        """The same events, with the client's blocks in place of the vendor's."""
-        if not self._shown and only_deltas(events):
-            return events
-        out: list[Event] = []
-        for event in events:
-            match event:
-                case Delta():
-                    if event.k in self._shown:
-                        self._shown[event.k].append(event.text)
-                    out.append(event)
-                case Open():
-                    out.append(self._open(event))
-                case Close():
-                    out.append(self._close(event))
-                case _:
-                    out.append(event)
-        return out
-
-    def _open(self, event: Open) -> Open:
-        part = event.part
-        if isinstance(part, HostedCall | Opaque):
-            return Open(event.k, self._hosted(part))
-        if isinstance(part, Call):
-            self._remembered.calls.append(part.id)
-        if not isinstance(part, Reasoning):
-            return event
-        if part.redacted:
-            return Open(event.k, Reasoning("", redacted=True, native=self._sealed(part.native, "", part.field)))
-        self._shown[event.k] = [part.text]
-        self._fields[event.k] = part.field
-        return event
-
-    def _hosted(self, part: HostedCall | Opaque) -> ReplyPart:
-        kind = DIRECTIVE if isinstance(part, Opaque) and part.type == DIRECTIVE else "hosted"
-        if self._leaves_hosted and kind == "hosted":
-            return part
-        content: Wire = {"m": self._model, "k": [kind], "v": [part.native]}
-        native = in_slot(seal(content, self._scope), None, "", self._client)
-        return part if native is None else Reasoning("", redacted=True, native=native)
-
-    def _close(self, event: Close) -> Close:
-        pieces = self._shown.pop(event.k, None)
-        if pieces is None:
-            return Close(event.k)
-        return Close(event.k, self._sealed(event.native, "".join(pieces), self._fields.pop(event.k)))
-
-    def _sealed(self, native: Extra | None, text: str, field: str | None) -> Extra | None:
-        shown = "" if self._hides else text
-        content = reasoning_content(native, text, shown, field, self._model)
-        if content is None:
-            return None
-        return self._noted(in_slot(seal(content, self._scope), native, shown, self._client, hidden=bool(text)))
-
-    def _noted(self, native: Extra | None) -> Extra | None:
-        """The same; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""
-        entries = native.get("entries") if native is not None else None
-        if isinstance(entries, list):
-            self._remembered.entries += entries
-        return native
-
-    def whole(self, reply: Reply) -> None:
-        """The same for a reply that came whole, in place."""
-        parts: list[ReplyPart] = []
-        for part in reply.parts:
-            if isinstance(part, Reasoning):
-                native = self._sealed(part.native, part.text, part.field)
-                parts.append(Reasoning(part.text, part.full, native, part.redacted, part.field))
-            elif isinstance(part, HostedCall | Opaque):
-                parts.append(self._hosted(part))
-            else:
-                if isinstance(part, Call):
-                    self._remembered.calls.append(part.id)
-                parts.append(part)
-        reply.parts = parts

@@ -11,10 +11,10 @@ from proxy.canonical.events import Cite, Close, Delta, Event, Finish, Open
 from proxy.canonical.jsontext import dumps
 from proxy.canonical.parts import Extra, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.protocols.fields import Wire
-from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs
-from proxy.translation.carriers import in_slot
+from proxy.translation.carriers import in_slot, place_of
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol
 from proxy.translation.envelope import Scope, seal
+from proxy.translation.position import Position
 from proxy.translation.recall import Remembered
 from proxy.translation.restoring import CITATIONS, text_mark
 
@@ -167,8 +167,8 @@ class HostedCalls:
 
     def _sealed(self, kind: str, blocks: list[Extra]) -> str:
         content: Wire = {"m": self._model, "k": [kind], "v": blocks}
-        if self._position is not None and self._position.at:
-            content["p"] = self._position.at
+        if self._position is not None:
+            content |= place_of(self._position.spot)
         return seal(content, self._scope)
 
     def _end_texts(self, out: list[Event]) -> None:
@@ -189,29 +189,3 @@ class HostedCalls:
             out.append(Close(k))
         self._open = {}
         self._carry(out)
-
-
-class Position:
-    """Where in the content of a Chat answer one is, in characters."""
-
-    __slots__ = ("_begun", "_paragraphs", "at")
-
-    def __init__(self) -> None:
-        self._paragraphs = Paragraphs()
-        self._begun: set[int] = set()
-        self.at = 0
-
-    def open(self, k: int, part: ReplyPart) -> None:
-        """Note the next part."""
-        self._paragraphs.open(part)
-        if isinstance(part, Text):
-            self._begun.add(k)
-            self.grow(k, part.text)
-
-    def grow(self, k: int, text: str) -> None:
-        """Note that a part grew; only texts count."""
-        if not text or k not in self._begun:
-            return
-        if self._paragraphs.begin(k):
-            self.at += len(PARAGRAPH)
-        self.at += len(text)

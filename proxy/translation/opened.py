@@ -11,6 +11,7 @@ from typing import Literal
 from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import BACKENDS, BackendProtocol
 from proxy.translation.directives import DIRECTIVE
+from proxy.translation.position import START, Spot
 from proxy.translation.restoring import CITATIONS
 
 Kind = Literal["plain", "reasoning", "hosted", "citations", "directive"]
@@ -27,14 +28,14 @@ _KINDS: dict[str, Kind] = {
 @dataclass(slots=True)
 class Carried:
     """`items` are blocks, items or entries as their vendor wrote them, but for visible text that is only hashed.
-    `field`: where in a Chat message the reasoning stood. `before`: characters of a Chat message before it. `text`: plain
-    text that the client was not shown; `hashed`: of the text that it was shown of an item that is whole.
+    `field`: where in a Chat message the reasoning stood; `spot`: what came before it. `text`: plain text that the
+    client was not shown; `hashed`: of the text that it was shown of an item that is whole.
     """
 
     kind: Kind
     items: list[Wire] = field(default_factory=list)
     field: str | None = None
-    before: int = 0
+    spot: Spot = START
     text: str | None = None
     hashed: str | None = None
 
@@ -46,8 +47,7 @@ def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> 
     carried = Carried(_KINDS[kind]) if isinstance(kind, str) and kind in _KINDS else None
     if carried is None:
         return None
-    before = content.get("p")
-    carried.before = max(0, before) if type(before) is int else 0
+    carried.spot = Spot(_count(content.get("p")), _count(content.get("n")))
     name = content.get("c")
     if name is not None:
         if not isinstance(name, str) or name not in BACKENDS[protocol].reasoning_fields:
@@ -65,6 +65,10 @@ def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> 
     if len(carried.items) < len(items):
         return None
     return carried if trusted or _has_form(carried, protocol) else None
+
+
+def _count(value: object) -> int:
+    return max(0, value) if type(value) is int else 0
 
 
 def _has_form(carried: Carried, protocol: BackendProtocol) -> bool:

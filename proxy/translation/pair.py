@@ -365,11 +365,11 @@ class Prepared:
             reply.stop = Stop("end" if self.client == "responses" else "length")
         if not self.same_protocol:
             reply = staged(reply, way.emulation.stages(way.losses))
-            way.carrying().whole(reply)
         return reply
 
     def _shown(self, reply: Reply) -> Reply:
         """The whole answer, of one reply or several, as the client sees it."""
+        reply = self._way.carrying().whole(reply)
         hosting = self._way.hosting()
         if hosting is not None:
             reply = staged(reply, [hosting])

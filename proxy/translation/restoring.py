@@ -1,16 +1,18 @@
 """What carriers bring back stands where it stood, also where the client's protocol has no place for it (5.5).
 
-Chat holds one text a message, so a carrier says how much of it came before; citations say how the text was cut.
+Chat holds one text a message and its calls behind it, so a carrier says how much of both came before; citations say how
+the text was cut.
 """
 
 import hashlib
 from dataclasses import dataclass, field
 
 from proxy.canonical.loss import LossReport, Rule
-from proxy.canonical.parts import HostedCall, Part, Text, Turn
+from proxy.canonical.parts import Call, HostedCall, Part, Text, Turn
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.codecs import read_message_citation
+from proxy.translation.position import START, Spot
 
 CITATIONS = "citations"  # kind of carriers
 
@@ -27,34 +29,61 @@ def text_mark(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def place(parts: list[Part], offsets: dict[int, int]) -> list[Part]:
-    """The parts of a Chat message with its carriers where they were. `offsets`: characters before a part, by its id."""
-    carriers = [part for part in parts if id(part) in offsets]
-    if not carriers:
+def place(parts: list[Part], spots: dict[int, Spot]) -> list[Part]:
+    """The parts of a Chat message with what its carriers brought where that was. `spots` has its places, by id."""
+    if not any(spot != START for spot in spots.values()):
         return parts
-    placed: list[Part] = []
-    at = 0
-    for part in parts:
-        if id(part) in offsets:
-            continue
-        if not isinstance(part, Text):
-            placed.append(part)
-            continue
-        rest = part
-        while carriers and offsets[id(carriers[0])] <= at + len(rest.text):
-            before = offsets[id(carriers[0])] - at
-            if before > 0:
-                placed.append(Text(rest.text[:before]))
-                rest = _behind(rest, before)
-                at = offsets[id(carriers[0])]
-            placed.append(carriers.pop(0))
-        if placed and not isinstance(placed[-1], Text) and rest.text.startswith(PARAGRAPH) and at:
-            rest = _behind(rest, len(PARAGRAPH))
-            at += len(PARAGRAPH)
-        if rest.text:
-            placed.append(rest)
-        at += len(rest.text)
-    return placed + carriers
+    return _Placing([part for part in parts if id(part) not in spots]).among(
+        [(part, spots[id(part)]) for part in parts if id(part) in spots]
+    )
+
+
+class _Placing:
+    """What was said and called in a Chat message, in the order that its carriers tell."""
+
+    __slots__ = ("_at", "_called", "_calls", "_placed", "_words")
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._words = [part for part in reversed(parts) if not isinstance(part, Call)]
+        self._calls = [part for part in reversed(parts) if isinstance(part, Call)]
+        self._placed: list[Part] = []
+        self._at = 0
+        self._called = 0
+
+    def among(self, carriers: list[tuple[Part, Spot]]) -> list[Part]:
+        for carrier, spot in carriers:
+            self._say(spot.text)
+            self._call(spot.calls)
+            self._placed.append(carrier)
+        self._say(None)
+        self._call(None)
+        return self._placed
+
+    def _say(self, until: int | None) -> None:
+        """What is said up to so many characters; what has none stays for later."""
+        while self._words and (until is None or self._at < until):
+            part = self._words.pop()
+            if isinstance(part, Text):
+                self._say_text(part, until)
+            else:
+                self._placed.append(part)
+
+    def _say_text(self, part: Text, until: int | None) -> None:
+        if self._at and not isinstance(self._placed[-1], Text) and part.text.startswith(PARAGRAPH):
+            part = _behind(part, len(PARAGRAPH))  # it only set the text off from what stood before
+            self._at += len(PARAGRAPH)
+        room = len(part.text) if until is None else until - self._at
+        if room < len(part.text):
+            self._words.append(_behind(part, max(0, room)))
+            part = Text(part.text[: max(0, room)])
+        if part.text:
+            self._placed.append(part)
+        self._at += len(part.text)
+
+    def _call(self, until: int | None) -> None:
+        while self._calls and (until is None or self._called < until):
+            self._placed.append(self._calls.pop())
+            self._called += 1
 
 
 def _behind(part: Text, count: int) -> Text:

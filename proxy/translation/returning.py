@@ -16,6 +16,7 @@ from proxy.translation.carriers import ANTHROPIC_FORMAT, with_shown
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in
 from proxy.translation.opened import Carried, read_content
+from proxy.translation.position import START, Spot
 from proxy.translation.recall import DETAILS
 from proxy.translation.restoring import CITATIONS, Cited, place, restore_citations, without_shown
 
@@ -64,7 +65,7 @@ def _held(part: Part) -> str:
 class _Opening:
     """One run of assistant turns. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_at", "_failed", "_losses", "_scope", "_target", "_thought")
+    __slots__ = ("_failed", "_losses", "_scope", "_spot", "_target", "_thought")
 
     def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
         self._target = target
@@ -72,14 +73,14 @@ class _Opening:
         self._losses = losses
         self._failed = False
         self._thought: Text | None = None  # another backend's, as text
-        self._at = 0  # characters of a Chat message before what the entries bring back
+        self._spot = START  # in a Chat message, of what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
         """The parts of one turn of the run, with what its carriers bring back."""
         opened: list[Part] = []
         text_entry: Reasoning | None = None  # Chat's entry with the text, whose envelope may follow
-        offsets: dict[int, int] = {}
-        self._at, self._thought = 0, None
+        spots: dict[int, Spot] = {}
+        self._spot, self._thought = START, None
         for part in parts:
             if isinstance(part, HostedCall) and (envelope := _held(part)):
                 opened = [other for other in opened if not (type(other) is HostedCall and other.id == part.id)]
@@ -99,14 +100,14 @@ class _Opening:
                 shown = text_entry.text if text_entry is not None else part.text
                 text_entry = None
                 opened += self._opened(part, str(token), shown)
-                offsets |= {id(other): self._at for other in opened[known:] if self._at}
+                spots |= {id(other): self._spot for other in opened[known:]}
             elif part.field == DETAILS:
                 opened += self._natively(text_entry)
                 text_entry = part
             else:
                 opened += self._natively(part)
         opened += self._natively(text_entry)
-        return place(opened, offsets)
+        return place(opened, spots)
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
         if origin_in(envelope) != self._scope.origin:
@@ -117,7 +118,7 @@ class _Opening:
         carried = read_content(content, self._target.protocol, trusted=bool(self._scope.keys))
         if carried is None:
             return self._drop(part, Rule.CARRIER_BAD)
-        self._at = max(self._at, carried.before)
+        self._spot = Spot(max(self._spot.text, carried.spot.text), max(self._spot.calls, carried.spot.calls))
         match carried.kind:
             case "plain":
                 return [Reasoning(carried.text or shown, full=True, field=carried.field, at=part.at)]

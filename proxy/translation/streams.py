@@ -20,7 +20,7 @@ from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
 from proxy.translation.call_edits import CallEdit, CallEditing, OnlyFirst, SplitParallel
-from proxy.translation.carriers import Carrying
+from proxy.translation.carrying import Carrying
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import CustomCalls
@@ -97,6 +97,7 @@ class WayBack:
             self.model,
             self.remembered,
             hides=self.context.show_reasoning is False,
+            counts=bool(self.spelling.declared) or self._hosts(),
             leaves_hosted=self._hosts(),
         )
 

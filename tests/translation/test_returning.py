@@ -153,7 +153,7 @@ def test_messages_that_become_one_keep_all_of_their_thinking_or_none() -> None:
         request["messages"].insert(1, {"role": "assistant", "content": "Before.", "reasoning_details": details})
 
     ready = after("chat", target("messages", "claude-opus-4-8"), TWO_THOUGHTS, change)
-    assert kinds(ready) == [["text", "text", "tool_use", "tool_use"]]
+    assert kinds(ready) == [["text", "text", "tool_use", "text", "tool_use"]]
     assert losses(ready)[0] == "carrier-bad"
 
 
@@ -297,3 +297,81 @@ def function_call(call_id: str) -> Json:
         "name": "tool_1",
         "arguments": '{"a":"b"}',
     }
+
+
+# --- order that the messages of a Chat client do not show (mapping.md 8.7) ---
+
+
+def reasoning(name: str, *summary: str) -> Json:
+    parts = [{"type": "summary_text", "text": words} for words in summary]
+    return {"id": f"rs_{name}", "type": "reasoning", "summary": parts, "encrypted_content": f"enc_{name}"}
+
+
+def message(words: str) -> Json:
+    content = [{"type": "output_text", "text": words, "annotations": []}]
+    return {"type": "message", "id": f"msg_{words}", "role": "assistant", "status": "completed", "content": content}
+
+
+def order(ready: pair.Prepared) -> list[str]:
+    """What comes back, by name, in its order."""
+    found: list[str] = []
+    for entry in history(ready):
+        if entry.get("role") == "user":
+            continue
+        for part in entry["content"] if ready.backend == "messages" else [entry]:
+            names = [
+                part.get(name)
+                for name in ("encrypted_content", "signature", "data", "call_id", "id", "text", "content")
+            ]
+            found.append(next(name for name in names if isinstance(name, str)))
+    return found
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_items_come_back_in_their_order(client: Protocol, stream: bool) -> None:
+    output = [
+        reasoning("a", "Hm."),
+        message("First."),
+        reasoning("b"),
+        function_call("call_a"),
+        reasoning("c", LONG),
+        message("Then."),
+        reasoning("d"),
+        function_call("call_b"),
+        function_call("call_c"),
+    ]
+    ready = after(client, target("responses"), response(*output), stream=stream)
+    assert order(ready) == [
+        *("enc_a", "First.", "enc_b", "call_a", "enc_c", "Then.", "enc_d", "call_b", "call_c"),
+    ]
+    assert [entry for entry in history(ready) if entry["type"] == "reasoning"] == [
+        item for item in output if item["type"] == "reasoning"
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_blocks_come_back_in_their_order(client: Protocol, stream: bool) -> None:
+    blocks = [
+        thinking(LONG, "s1"),
+        {"type": "redacted_thinking", "data": "d1"},
+        text("First."),
+        tool_use("toolu_a"),
+        thinking("Hm.", "s2"),
+        tool_use("toolu_b"),
+        thinking("", "s3"),
+        text("Then."),
+        tool_use("toolu_c"),
+    ]
+    ready = after(client, target("messages", "claude-opus-4-8"), claude(*blocks), stream=stream)
+    assert [entry["content"] for entry in history(ready) if entry["role"] == "assistant"] == [blocks]
+
+
+def test_what_a_client_cut_off_takes_no_reasoning_with_it() -> None:
+    def change(request: Json) -> None:
+        request["messages"][1]["content"] = "F"
+
+    blocks = [thinking("One.", "s1"), text("First."), thinking("Two.", "s2"), tool_use("toolu_a")]
+    ready = after("chat", target("messages", "claude-opus-4-8"), claude(*blocks), change)
+    assert order(ready) == ["s1", "F", "s2", "toolu_a"]
