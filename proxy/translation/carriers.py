@@ -6,7 +6,7 @@ What an envelope holds, and where each client keeps such things. Who seals is `c
 
 import hashlib
 
-from proxy.canonical.parts import Extra
+from proxy.canonical.parts import Call, Extra, Part, Reasoning, Refusal, Text
 from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.position import Spot
@@ -50,6 +50,19 @@ def place_of(spot: Spot) -> Wire:
     if spot.calls:
         content["n"] = spot.calls
     return content
+
+
+def follower(part: Part) -> list[str]:
+    """How an envelope names what reasoning led to."""
+    match part:
+        case Text() | Refusal():
+            return ["text"]
+        case Call():
+            return ["call", part.id]
+        case Reasoning():
+            return ["reasoning"]
+        case _:
+            return ["other"]
 
 
 def in_slot(

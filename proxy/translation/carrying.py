@@ -5,11 +5,11 @@ Whole replies go through it as events too, so that a stream and a whole answer c
 
 from typing import cast
 
-from proxy.canonical.events import Close, Delta, Event, Open, only_deltas
+from proxy.canonical.events import Close, Delta, Event, Finish, Open, only_deltas
 from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Reasoning
 from proxy.canonical.reply import Reply
 from proxy.protocols.fields import Wire
-from proxy.translation.carriers import in_slot, place_of, reasoning_content
+from proxy.translation.carriers import follower, in_slot, place_of, reasoning_content
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.emulation import staged
@@ -19,22 +19,26 @@ from proxy.translation.recall import Remembered
 
 
 class _Thought:
-    """Reasoning that is still open: what was said of it, and where it began."""
+    """Reasoning that is still open: what was said of it, where it began, and the vendor's block once it is over."""
 
-    __slots__ = ("part", "pieces", "spot")
+    __slots__ = ("native", "part", "pieces", "spot")
 
     def __init__(self, part: Reasoning, spot: Spot) -> None:
         self.part = part
         self.pieces = [part.text]
         self.spot = spot
+        self.native: Extra | None = None
 
 
 class Carrying:
-    """`counts`: reasoning may come behind other parts, in an order that the messages of a Chat client do not show."""
+    """`counts`: reasoning may come behind other parts, in an order that the messages of a Chat client do not show.
+    `waits`: the backend takes reasoning only with what it led to, so it is sealed when that has begun.
+    """
 
     __slots__ = (
         "_client",
         "_counts",
+        "_followers",
         "_hides",
         "_leaves_hosted",
         "_model",
@@ -42,6 +46,8 @@ class Carrying:
         "_remembered",
         "_scope",
         "_thoughts",
+        "_waiting",
+        "_waits",
     )
 
     def __init__(
@@ -53,6 +59,7 @@ class Carrying:
         *,
         hides: bool,
         counts: bool,
+        waits: bool,
         leaves_hosted: bool = False,
     ) -> None:
         self._leaves_hosted = leaves_hosted  # to a later stage
@@ -64,6 +71,9 @@ class Carrying:
         self._counts = counts
         self._position: Position | None = None
         self._thoughts: dict[int, _Thought] = {}
+        self._waits = waits
+        self._waiting: dict[int, _Thought] = {}  # reasoning that is over and has led to nothing yet
+        self._followers: dict[int, list[str]] = {}  # what each part is to the one before it
 
     def whole(self, reply: Reply) -> Reply:
         """A reply that came whole."""
@@ -94,12 +104,20 @@ class Carrying:
                         position.open(event.k, event.part)
                 case Close():
                     self._close(event, out)
+                case Finish():
+                    for k in list(self._waiting):
+                        self._end(k, self._waiting.pop(k), out)
+                    out.append(event)
                 case _:
                     out.append(event)
         return out
 
     def _open(self, event: Open, out: list[Event]) -> None:
         part = event.part
+        if self._waits:
+            self._followers[event.k] = follower(part)
+            if (before := self._waiting.pop(event.k - 1, None)) is not None:
+                self._end(event.k - 1, before, out)
         if event.k == 0 and self._client == "chat" and (self._counts or isinstance(part, Reasoning)):
             self._position = Position()
         if isinstance(part, Reasoning):
@@ -126,19 +144,28 @@ class Carrying:
         if thought is None:
             out.append(Close(event.k))
             return
-        native = self._sealed(thought, event.native or thought.part.native)
-        if thought.part.redacted:  # it opens as it closes
-            out.append(Open(event.k, Reasoning("", redacted=True, native=native)))
-        out.append(Close(event.k, native))
+        thought.native = event.native or thought.part.native
+        if self._waits and event.k + 1 not in self._followers:
+            self._waiting[event.k] = thought
+        else:
+            self._end(event.k, thought, out)
 
-    def _sealed(self, thought: _Thought, native: Extra | None) -> Extra | None:
+    def _end(self, k: int, thought: _Thought, out: list[Event]) -> None:
+        native = self._sealed(thought, self._followers.get(k + 1))
+        if thought.part.redacted:  # it opens as it closes
+            out.append(Open(k, Reasoning("", redacted=True, native=native)))
+        out.append(Close(k, native))
+
+    def _sealed(self, thought: _Thought, led_to: list[str] | None) -> Extra | None:
         """The client's block; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""
-        text = "".join(thought.pieces)
+        text, native = "".join(thought.pieces), thought.native
         shown = "" if self._hides else text
         content = reasoning_content(native, text, shown, thought.part.field, self._model)
         if content is None:
             return None
         content |= place_of(thought.spot)
+        if led_to is not None:
+            content["f"] = led_to
         block = in_slot(seal(content, self._scope), native, shown, self._client, hidden=bool(text))
         entries = block.get("entries") if block is not None else None
         if isinstance(entries, list):

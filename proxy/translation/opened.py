@@ -28,14 +28,16 @@ _KINDS: dict[str, Kind] = {
 @dataclass(slots=True)
 class Carried:
     """`items` are blocks, items or entries as their vendor wrote them, but for visible text that is only hashed.
-    `field`: where in a Chat message the reasoning stood; `spot`: what came before it. `text`: plain text that the
-    client was not shown; `hashed`: of the text that it was shown of an item that is whole.
+    `field`: where in a Chat message the reasoning stood; `spot`: what came before it; `led_to`: what came behind it, as
+    `follower` says. `text`: plain text that the client was not shown; `hashed`: of the text that it was shown of an
+    item that is whole.
     """
 
     kind: Kind
     items: list[Wire] = field(default_factory=list)
     field: str | None = None
     spot: Spot = START
+    led_to: list[str] | None = None
     text: str | None = None
     hashed: str | None = None
 
@@ -53,6 +55,9 @@ def read_content(content: Wire, protocol: BackendProtocol, *, trusted: bool) -> 
         if not isinstance(name, str) or name not in BACKENDS[protocol].reasoning_fields:
             return None
         carried.field = name
+    led_to = content.get("f")
+    if isinstance(led_to, list) and led_to and all(isinstance(name, str) for name in led_to):
+        carried.led_to = [str(name) for name in led_to]
     text, hashed = content.get("t"), content.get("s")
     carried.text = text if isinstance(text, str) else None
     carried.hashed = hashed if isinstance(hashed, str) else None

@@ -13,10 +13,11 @@ from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """`text`: characters of the content that come before; `calls`: calls that do."""
+    """`text`: characters of the content that come before; `calls`: calls that do; `call`: the id of the one behind."""
 
     text: int = 0
     calls: int = 0
+    call: str = ""
 
 
 START = Spot()

@@ -53,8 +53,15 @@ class _Placing:
     def among(self, carriers: list[tuple[Part, Spot]]) -> list[Part]:
         for carrier, spot in carriers:
             self._say(spot.text)
-            self._call(spot.calls)
-            self._placed.append(carrier)
+            waiting = [call.id for call in reversed(self._calls)]
+            if spot.call in waiting:  # a client may have let go of calls before it
+                before = self._called + waiting.index(spot.call)
+                self._call(before)
+                self._placed.append(carrier)
+                self._call(before + 1)
+            else:
+                self._call(spot.calls)
+                self._placed.append(carrier)
         self._say(None)
         self._call(None)
         return self._placed

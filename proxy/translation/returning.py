@@ -4,15 +4,16 @@ An envelope is opened and its block stands in the history as the backend sent it
 envelope never reaches a backend.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.parts import HostedCall, Part, Reasoning, Text, Turn
+from proxy.canonical.parts import Call, HostedCall, Part, Reasoning, Text, Turn
 from proxy.canonical.request import Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import PARAGRAPH
-from proxy.translation.carriers import ANTHROPIC_FORMAT, with_shown
+from proxy.translation.carriers import ANTHROPIC_FORMAT, follower, with_shown
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in
 from proxy.translation.opened import Carried, read_content
@@ -48,9 +49,9 @@ def _restore(run: list[Turn], target: Target, scope: Scope, losses: LossReport) 
     opening = _Opening(target, scope, losses)
     for turn in spoke:
         turn.parts = opening.turn(turn.parts)
-    opening.fit(spoke)
     restore_citations(spoke, losses)
     without_shown(spoke)
+    opening.fit(spoke)
     return not all(turn.parts for turn in spoke)
 
 
@@ -65,7 +66,7 @@ def _held(part: Part) -> str:
 class _Opening:
     """One run of assistant turns. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_failed", "_losses", "_scope", "_spot", "_target", "_thought")
+    __slots__ = ("_failed", "_led_to", "_losses", "_scope", "_spot", "_target", "_thought")
 
     def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
         self._target = target
@@ -73,6 +74,7 @@ class _Opening:
         self._losses = losses
         self._failed = False
         self._thought: Text | None = None  # another backend's, as text
+        self._led_to: dict[int, list[str]] = {}  # by the id of the part
         self._spot = START  # in a Chat message, of what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
@@ -100,7 +102,8 @@ class _Opening:
                 shown = text_entry.text if text_entry is not None else part.text
                 text_entry = None
                 opened += self._opened(part, str(token), shown)
-                spots |= {id(other): self._spot for other in opened[known:]}
+                if part.field == DETAILS:  # no other protocol has them apart from what they stood among
+                    spots |= {id(other): self._spot_of(other) for other in opened[known:]}
             elif part.field == DETAILS:
                 opened += self._natively(text_entry)
                 text_entry = part
@@ -108,6 +111,10 @@ class _Opening:
                 opened += self._natively(part)
         opened += self._natively(text_entry)
         return place(opened, spots)
+
+    def _spot_of(self, part: Part) -> Spot:
+        led_to = self._led_to.get(id(part), [])
+        return replace(self._spot, call=led_to[1]) if led_to[:1] == ["call"] and len(led_to) == 2 else self._spot
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
         if origin_in(envelope) != self._scope.origin:
@@ -140,7 +147,10 @@ class _Opening:
                 return self._drop(part, Rule.FOREIGN_REASONING)
             if self._target.protocol == "messages" and not self._is_signed(item):
                 return self._drop(part, Rule.FOREIGN_REASONING)
-        return [Reasoning(shown, native=item, field=carried.field, at=part.at) for item in carried.items]
+        thoughts = [Reasoning(shown, native=item, field=carried.field, at=part.at) for item in carried.items]
+        if thoughts and carried.led_to is not None:
+            self._led_to[id(thoughts[-1])] = carried.led_to
+        return [*thoughts]
 
     def _is_signed(self, block: Wire) -> bool:
         """Whether the vendor can tell that a block of thinking is its own; not every server of its protocol signs."""
@@ -185,12 +195,33 @@ class _Opening:
             for turn in run:
                 turn.parts = [part for part in turn.parts if type(part) is not Reasoning]
         if self._target.protocol == "responses":
-            for turn in reversed(run):
-                while turn.parts and isinstance(last := turn.parts[-1], Reasoning):
-                    self._losses.drop(Rule.FOREIGN_REASONING, last.at)
-                    turn.parts.pop()
-                if turn.parts:
-                    break
+            self._leave_out_orphans(run)
+
+    def _leave_out_orphans(self, run: list[Turn]) -> None:
+        """Reasoning whose item is gone, in place. A call is known by its id, wherever it stands."""
+        behind: Part | None = None
+        calls: set[str] = set()
+        for turn in reversed(run):
+            kept: list[Part] = []
+            for part in reversed(turn.parts):
+                if isinstance(part, Reasoning) and not _leads(self._led_to.get(id(part)), behind, calls):
+                    self._losses.drop(Rule.FOREIGN_REASONING, part.at)
+                    continue
+                if isinstance(part, Call):
+                    calls.add(part.id)
+                if not (isinstance(part, Text) and not part.text):
+                    behind = part
+                kept.append(part)
+            turn.parts = kept[::-1]
+
+
+def _leads(to: list[str] | None, behind: Part | None, calls: set[str]) -> bool:
+    """Whether what reasoning led to is there still: `behind` comes next, `calls` are all that come later."""
+    if behind is None or to is None:
+        return behind is not None
+    if to[0] == "call":
+        return len(to) == 2 and to[1] in calls
+    return to == follower(behind)
 
 
 def strip_envelopes(wire: object, path: Path, losses: LossReport, *, as_text: bool = False) -> None:

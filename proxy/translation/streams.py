@@ -97,6 +97,7 @@ class WayBack:
             self.model,
             self.remembered,
             hides=self.context.show_reasoning is False,
+            waits=self.backend == "responses",
             counts=bool(self.spelling.declared) or self._hosts(),
             leaves_hosted=self._hosts(),
         )

@@ -22,8 +22,15 @@ SCOPE = Scope("a" * 12)
 SHOWN = "I think that it is so."
 MARK = {"n": len(SHOWN), "h": "0" * 16}
 CONTENTS: list[Json] = [
-    {"m": "m", "k": ["plain"], "c": "reasoning_content"},
-    {"m": "m", "k": ["reasoning"], "v": [{"type": "thinking", "thinking": SHOWN, "signature": "s"}], "p": 3},
+    {"m": "m", "k": ["plain"], "c": "reasoning_content", "t": "Hidden."},
+    {
+        "m": "m",
+        "k": ["reasoning"],
+        "v": [{"type": "thinking", "thinking": SHOWN, "signature": "s"}],
+        "p": 3,
+        "n": 1,
+        "f": ["call", "c"],
+    },
     {"m": "m", "k": ["reasoning"], "v": [{"type": "thinking", "thinking": MARK, "signature": "s"}]},
     {"m": "m", "k": ["reasoning"], "v": [{"type": "redacted_thinking", "data": "d"}]},
     {
@@ -63,9 +70,9 @@ EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(
 def contents(draw: st.DrawFn) -> Wire:
     """What an envelope holds: a real content bent out of shape, or any object."""
     if draw(st.integers(0, 9)) == 9:
-        return draw(st.dictionaries(st.sampled_from("mkvcpn"), ANY_JSON))
+        return draw(st.dictionaries(st.sampled_from("mkvcpnfts"), ANY_JSON))
     base = dict(draw(st.sampled_from(CONTENTS)))
-    for name in draw(st.lists(st.sampled_from("kvcp"), max_size=2, unique=True)):
+    for name in draw(st.lists(st.sampled_from("kvcpnfts"), max_size=2, unique=True)):
         base[name] = draw(mutated({"x": base.get(name)}, draw(st.sampled_from(CONTENTS)))).get("x")
     return base
 

@@ -375,3 +375,76 @@ def test_what_a_client_cut_off_takes_no_reasoning_with_it() -> None:
     blocks = [thinking("One.", "s1"), text("First."), thinking("Two.", "s2"), tool_use("toolu_a")]
     ready = after("chat", target("messages", "claude-opus-4-8"), claude(*blocks), change)
     assert order(ready) == ["s1", "F", "s2", "toolu_a"]
+
+
+# --- an item of reasoning goes with the item that it led to (mapping.md 8.6) ---
+
+
+def without_call(call_id: str) -> Callable[[Json], None]:
+    """The client lets go of a call and its result."""
+
+    def change(request: Json) -> None:
+        name = "input" if "input" in request else "messages"
+        kept = []
+        for entry in request[name]:
+            if call_id in (entry.get("call_id"), entry.get("tool_call_id")):
+                continue
+            if entry.get("tool_calls"):
+                entry["tool_calls"] = [call for call in entry["tool_calls"] if call["id"] != call_id]
+            if isinstance(entry.get("content"), list):
+                ids = ("id", "tool_use_id")
+                entry["content"] = [b for b in entry["content"] if call_id not in (b.get(name) for name in ids)]
+            kept.append(entry)
+        request[name] = kept
+
+    return change
+
+
+def two_calls() -> Json:
+    calls = [reasoning("b"), function_call("call_a"), reasoning("c", LONG), function_call("call_b")]
+    return response(reasoning("a", "Hm."), message("First."), *calls)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+@pytest.mark.parametrize(
+    ("lost", "left"),
+    [
+        ("call_a", ["enc_a", "First.", "enc_c", "call_b"]),
+        ("call_b", ["enc_a", "First.", "enc_b", "call_a"]),
+    ],
+)
+def test_reasoning_goes_with_the_call_that_it_led_to(
+    client: Protocol, lost: str, left: list[str], stream: bool
+) -> None:
+    ready = after(client, target("responses"), two_calls(), without_call(lost), stream=stream)
+    assert order(ready) == left
+    assert losses(ready) == ["foreign-reasoning"]
+
+
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_reasoning_goes_with_the_words_that_it_led_to(client: Protocol) -> None:
+    def change(request: Json) -> None:
+        said = request["messages"][1]
+        if client == "chat":
+            said["content"] = None
+        else:
+            said["content"] = [block for block in said["content"] if block["type"] != "text"]
+
+    ready = after(client, target("responses"), two_calls(), change)
+    assert order(ready) == ["enc_b", "call_a", "enc_c", "call_b"]
+    assert losses(ready) == ["foreign-reasoning"]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["chat", "messages"])
+def test_reasoning_that_led_to_reasoning_comes_back(client: Protocol, stream: bool) -> None:
+    output = [reasoning("a"), reasoning("b", "Hm."), function_call("call_a")]
+    ready = after(client, target("responses"), response(*output), stream=stream)
+    assert order(ready) == ["enc_a", "enc_b", "call_a"]
+
+
+def test_words_behind_a_call_stay_behind_it() -> None:
+    output = [reasoning("a"), function_call("call_a"), message("I asked.")]
+    ready = after("chat", target("responses"), response(*output))
+    assert order(ready) == ["enc_a", "call_a", "I asked."]
