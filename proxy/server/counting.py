@@ -1,7 +1,7 @@
 """How many tokens a prompt has: asked of the backend where it has an endpoint for it, else estimated (mapping.md 16.2).
 
 Agents ask often and with the same body, so answers are kept for a minute. An estimate says that it is one. How servers
-that speak Chat are asked is in `tokenizing.py`.
+that speak Chat are asked is in `chat_counting.py`.
 """
 
 import hashlib
@@ -14,9 +14,9 @@ from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.protocols.fields import as_object
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.bodies import read_json
+from proxy.server.chat_counting import count_chat
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
-from proxy.server.tokenizing import count_chat
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek, Prepared

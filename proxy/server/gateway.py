@@ -10,8 +10,8 @@ from multidict import CIMultiDictProxy
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
+from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
-from proxy.server.tokenizers import Tokenizers
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings
 from proxy.telemetry.logs import AccessLog
