@@ -109,6 +109,7 @@ class Dialect:
     model_in_path: bool = False  # Google Cloud: the address names the model and the way of answering
     version_in_body: str = ""  # Google Cloud: what `anthropic_version` is
     binding_controls: bool = False  # can be told to drop bound thinking that no longer fits
+    responses_too: bool = False  # Chat: the same address has a Responses endpoint
     # Chat: how its server counts the tokens of a conversation, if it does (mapping.md 16.2)
     counts: Literal["none", "tokenize", "template"] = "none"
     # reply side

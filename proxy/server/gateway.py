@@ -1,7 +1,7 @@
 """What all exchanges share: the settings in force, the backends, the pool, what is open now, and where to record it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from proxy.server.kept import Kept
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
-from proxy.settings import ModelRoute, Settings
+from proxy.settings import ModelRoute, Settings, Upstream
 from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
 from proxy.telemetry.metrics import Metrics
@@ -39,10 +39,18 @@ _FACTS = 10_000  # of models that backends list
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A backend with the time limits that hold toward it."""
+    """A backend with the time limits that hold toward it. `responses`: the same one by its Responses endpoint, for what
+    the vendor does not do on Chat."""
 
     backend: Backend
     limits: Limits
+    responses: "Served | None" = None
+
+
+def _served(upstream: Upstream) -> Served:
+    backend, limits = Backend(upstream), limits_of(upstream.timeouts)
+    other = replace(upstream, protocol="responses") if backend.offers_responses else None
+    return Served(backend, limits, None if other is None else Served(Backend(other), limits))
 
 
 class Gateway:
@@ -56,10 +64,7 @@ class Gateway:
         self.metrics = Metrics()
         self.tokenizers = Tokenizers()
         self.scrub = Scrubber(secrets_of(settings))
-        self.served = {
-            name: Served(Backend(upstream), limits_of(upstream.timeouts))
-            for name, upstream in settings.upstreams.items()
-        }
+        self.served = {name: _served(upstream) for name, upstream in settings.upstreams.items()}
         self.carrier_keys = tuple(key.get_secret_value() for key in settings.carrier_keys)
         self.reasoning = ReasoningCache() if settings.reasoning_cache else None
         self.body_limit = body_limit(settings.timeouts)
@@ -67,7 +72,7 @@ class Gateway:
         self.pool = Pool()
         self.refused_fields = RefusedFields()
         self.open: set[Exchange] = set()
-        self._targets: dict[tuple[str, str], Target] = {}
+        self._targets: dict[tuple[str, str, str], Target] = {}
         self._facts: dict[tuple[str, str], ModelFacts] = {}
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
@@ -81,13 +86,14 @@ class Gateway:
             raise Rejected(unknown_model(model))
         return found
 
-    def target(self, route: ModelRoute, model: str) -> Target:
-        """What a request writer must know of the backend that `model`, the client's name, goes to."""
+    def target(self, route: ModelRoute, model: str, served: Served | None = None) -> Target:
+        """What a request writer must know of the backend that `model`, the client's name, goes to; `served` if it is
+        another than the route's own."""
         name = route.model or model
-        key = (route.match, name)
+        backend = (served or self.served[route.upstream.name]).backend
+        key = (route.match, name, backend.protocol)
         target = self._targets.get(key)
         if target is None:
-            backend = self.served[route.upstream.name].backend
             profile = self.settings.profile(name)
             if (facts := self._facts.get((backend.name, name))) is not None:
                 profile = facts.over(profile, name)

@@ -17,7 +17,7 @@ from proxy.server.relay import Relay
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.translation import fan_out, pair
-from proxy.translation.pair import Options, Prepared
+from proxy.translation.pair import Options, Peek, Prepared
 from proxy.upstream.headers import request_headers
 
 log = logging.getLogger("dragoman")
@@ -55,11 +55,22 @@ def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
     route = gateway.route(seen.model)
     exchange.loss_policy = route.loss
     served = exchange.served = gateway.served[route.upstream.name]
-    target = gateway.target(route, seen.model)
+    try:
+        return _prepare_for(exchange, route, served, seen), served
+    except Rejected as rejected:
+        if served.responses is None or not pair.wants_responses(rejected):
+            raise
+        served = exchange.served = served.responses
+        return _prepare_for(exchange, route, served, pair.peek(exchange.client, raw)), served
+
+
+def _prepare_for(exchange: Exchange, route: ModelRoute, served: Served, seen: Peek) -> Prepared:
+    gateway = exchange.gateway
+    target = gateway.target(route, seen.model, served)
     exchange.model = target.model
     options = _options(exchange, route, served, gateway.refused_fields.fields(served.backend.name, target.model))
     prepared = exchange.prepared = pair.prepare(seen, target, options)
-    return prepared, served
+    return prepared
 
 
 def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fields: frozenset[str]) -> Options:

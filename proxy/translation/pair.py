@@ -150,6 +150,11 @@ def _estimate(client: ClientProtocol, raw: bytes) -> int:
     return estimate.tokens(read_request(peek(client, raw)))
 
 
+def wants_responses(rejected: Rejected) -> bool:
+    """Whether the model would do what was refused on Responses (mapping.md 8.4, "Endpoint choice")."""
+    return any(loss.rule is Rule.REASONING and loss.level == "refuse" for loss in rejected.losses)
+
+
 def read_request(seen: Peek) -> Request:
     """The canonical request alone, for counting. Raises `Rejected`."""
     return preparing.read(seen.client, seen.wire, seen.raw, LossReport())

@@ -75,6 +75,12 @@ class Backend:
         host = urlsplit(self.settings.base_url).netloc
         return origin_of(self.protocol, self.dialect.family, host, key)
 
+    @property
+    def offers_responses(self) -> bool:
+        """Whether this Chat backend has a Responses endpoint beside (mapping.md 8.4, "Endpoint choice"). Azure has it
+        only at its addresses without a date."""
+        return self.protocol == "chat" and self.dialect.responses_too and not self._query
+
     def url(self, model: str, *, stream: bool) -> URL:
         """Where a generation is asked for."""
         if not self.dialect.model_in_path:

@@ -46,6 +46,7 @@ _OPENAI_CHAT = Dialect(
     fields=_OPENAI_CHAT_FIELDS,
     stop_limit=4,
     cache_marks="breakpoint",
+    responses_too=True,
 )
 _OPENAI_RESPONSES = Dialect(
     "openai",
