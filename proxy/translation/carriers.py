@@ -8,12 +8,13 @@ import hashlib
 
 from proxy.canonical.parts import Call, Extra, Part, Reasoning, Refusal, Text
 from proxy.protocols.fields import Wire, is_object
-from proxy.translation.codecs import ClientProtocol
+from proxy.translation.codecs import CALL_SIGNATURE, ClientProtocol
 from proxy.translation.position import Spot
 from proxy.translation.recall import DETAILS
 
 FORMAT = "dragoman-v1"
 ANTHROPIC_FORMAT = "anthropic-claude-v1"
+GEMINI_SIG = "gemini_sig"  # kind of carriers
 
 _APART = "\n\n"  # between texts that are shown as one
 _VERBATIM = 64  # characters of visible text that are not worth a hash
@@ -26,6 +27,8 @@ def reasoning_content(native: Extra | None, text: str, shown: str, field: str | 
     is the Chat field it came under.
     """
     content: Wire = {"m": model}
+    if field == CALL_SIGNATURE:
+        return {**content, "k": [GEMINI_SIG], "v": [native]}
     if native is not None:
         hidden = _without_shown(native, shown)
         content |= {"k": ["reasoning"], "v": [hidden]}

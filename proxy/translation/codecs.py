@@ -178,6 +178,7 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
 # What it takes to make Messages go on with a turn that it paused (mapping.md 12.3); no other protocol pauses.
 MessageContent = messages.MessageContent
 container_of = messages.container_of
+CALL_SIGNATURE = chat.CALL_SIGNATURE  # where in a Chat call its signature is
 # A citation that may be sent back to Messages, from what it wrote.
 read_message_citation = messages.read_citation
 continued = messages.continued

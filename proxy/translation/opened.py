@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from proxy.protocols.fields import Wire, is_object
-from proxy.translation.codecs import BACKENDS, BackendProtocol
+from proxy.translation.carriers import GEMINI_SIG
+from proxy.translation.codecs import BACKENDS, CALL_SIGNATURE, BackendProtocol
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.position import START, Spot
 from proxy.translation.restoring import CITATIONS
 
-Kind = Literal["plain", "reasoning", "hosted", "citations", "directive"]
+Kind = Literal["plain", "reasoning", "hosted", "citations", "directive", "gemini_sig"]
 
 _KINDS: dict[str, Kind] = {
     "plain": "plain",
@@ -22,6 +23,7 @@ _KINDS: dict[str, Kind] = {
     "hosted": "hosted",
     CITATIONS: "citations",
     DIRECTIVE: "directive",
+    GEMINI_SIG: "gemini_sig",
 }
 
 
@@ -84,6 +86,10 @@ def _has_form(carried: Carried, protocol: BackendProtocol) -> bool:
             return all(_type_of(item) in BACKENDS[protocol].hosted_types for item in carried.items)
         case "directive":
             return all(type(item.get("text")) is str for item in carried.items)
+        case "gemini_sig":
+            return protocol == "chat" and all(
+                type(item.get("id")) is str and is_object(item.get(CALL_SIGNATURE)) for item in carried.items
+            )
         case "plain" | "citations":
             return True  # who cuts the text by them looks at every one
 

@@ -14,6 +14,7 @@ from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.carriers import ANTHROPIC_FORMAT, follower, with_shown
+from proxy.translation.codecs import CALL_SIGNATURE
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in
 from proxy.translation.opened import Carried, read_content
@@ -66,7 +67,7 @@ def _held(part: Part) -> str:
 class _Opening:
     """One run of assistant turns. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_failed", "_led_to", "_losses", "_scope", "_spot", "_target", "_thought")
+    __slots__ = ("_failed", "_led_to", "_losses", "_scope", "_signatures", "_spot", "_target", "_thought")
 
     def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
         self._target = target
@@ -75,6 +76,7 @@ class _Opening:
         self._failed = False
         self._thought: Text | None = None  # another backend's, as text
         self._led_to: dict[int, list[str]] = {}  # by the id of the part
+        self._signatures: dict[str, object] = {}  # of calls, by their ids
         self._spot = START  # in a Chat message, of what the entries bring back
 
     def turn(self, parts: list[Part]) -> list[Part]:
@@ -135,6 +137,9 @@ class _Opening:
                 return [HostedCall(str(item.get("type")), item, own=True, at=part.at) for item in carried.items]
             case "directive":
                 return [HostedCall(DIRECTIVE, item, at=part.at) for item in carried.items]
+            case "gemini_sig":
+                self._signatures |= {str(item.get("id")): item.get(CALL_SIGNATURE) for item in carried.items}
+                return []
             case "citations":
                 return [Cited(CITATIONS, {}, at=part.at, blocks=carried.items)]
             case _:
@@ -190,7 +195,13 @@ class _Opening:
         return []
 
     def fit(self, run: list[Turn]) -> None:
-        """All or nothing a run toward Messages; toward Responses no reasoning without what it led to. In place."""
+        """All or nothing a run toward Messages; toward Responses no reasoning without what it led to; toward Gemini a
+        signature on its call. In place.
+        """
+        for turn in run if self._signatures else ():
+            for part in turn.parts:
+                if isinstance(part, Call) and part.id in self._signatures:
+                    part.extra = {**(part.extra or {}), CALL_SIGNATURE: self._signatures[part.id]}
         if self._target.protocol == "messages" and self._failed:
             for turn in run:
                 turn.parts = [part for part in turn.parts if type(part) is not Reasoning]

@@ -56,6 +56,7 @@ CONTENTS: list[Json] = [
     {"m": "m", "k": ["hosted"], "v": [{"type": "server_tool_use", "id": "i", "name": "web_search", "input": {}}]},
     {"m": "m", "k": ["hosted"], "v": [{"type": "web_search_call", "id": "i", "status": "completed", "action": {}}]},
     {"m": "m", "k": ["citations"], "v": [{"h": "0" * 16}, {"n": 4, "c": [{"type": "char_location"}]}]},
+    {"m": "m", "k": ["gemini_sig"], "v": [{"id": "c", "extra_content": {"google": {"thought_signature": "s"}}}]},
     {"m": "m", "k": ["directive"], "v": [{"type": "directive", "text": "Call a tool."}]},
 ]
 ANY_JSON = st.recursive(

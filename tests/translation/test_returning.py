@@ -448,3 +448,35 @@ def test_words_behind_a_call_stay_behind_it() -> None:
     output = [reasoning("a"), function_call("call_a"), message("I asked.")]
     ready = after("chat", target("responses"), response(*output))
     assert order(ready) == ["enc_a", "call_a", "I asked."]
+
+
+# --- Gemini's signatures of calls (mapping.md 8.8) ---
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["messages", "responses"])
+def test_gemini_gets_the_signature_of_a_call_back_on_it(client: Protocol, stream: bool) -> None:
+    signature = {"google": {"thought_signature": "c2ln" * 40}}
+    calls = [{**tool_call("call_a"), "extra_content": signature}, tool_call("call_b")]
+    ready = after(
+        client, target("chat", dialect="gemini"), chat_answer({"content": "Hm.", "tool_calls": calls}), stream=stream
+    )
+    assert history(ready) == [{"role": "assistant", "content": "Hm.", "tool_calls": calls}]
+    assert losses(ready) == []
+
+
+def test_a_signature_may_come_behind_its_call() -> None:
+    signature = {"google": {"thought_signature": "c2ln"}}
+    reply = chat_answer({"content": None, "tool_calls": [tool_call("call_a")]})
+    first, last = chat_events(reply)
+    late = {"index": 0, "delta": {"tool_calls": [{"index": 0, "extra_content": signature}]}, "finish_reason": None}
+    request = first_request("messages", stream=True)
+    backend = target("chat", dialect="gemini")
+    translation = prepared("messages", request, backend).translation()
+    events = [first, {**first, "choices": [late]}, last]
+    written = (
+        b"".join([translation.feed(f"data: {json.dumps(event)}\n\n".encode()) for event in events]) + translation.end()
+    )
+    answer = assemble("messages", read_events(written.decode()).events)
+    (said,) = history(prepared("messages", with_answer("messages", request, answer), backend))
+    assert said["tool_calls"] == [{**tool_call("call_a"), "extra_content": signature}]

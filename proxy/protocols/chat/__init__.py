@@ -6,11 +6,12 @@ from proxy.protocols.chat.request_reader import read_request
 from proxy.protocols.chat.request_writer import write_request
 from proxy.protocols.chat.stream_reader import StreamReader
 from proxy.protocols.chat.stream_writer import StreamWriter
-from proxy.protocols.chat.tables import REASONING_FIELDS
+from proxy.protocols.chat.tables import CALL_SIGNATURE, REASONING_FIELDS
 from proxy.protocols.chat.tool_reader import read_hosted_tool
 from proxy.protocols.openai_errors import read_error, write_error
 
 __all__ = [
+    "CALL_SIGNATURE",
     "REASONING_FIELDS",
     "StreamReader",
     "StreamWriter",

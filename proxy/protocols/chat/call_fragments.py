@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from proxy.canonical import jsontext
 from proxy.canonical.events import Close, Delta, Event, Open
-from proxy.canonical.parts import Call, CallKind
+from proxy.canonical.parts import Call, CallKind, Reasoning
 from proxy.canonical.spelling import Spelling
 from proxy.protocols.arguments import GrowingArguments, value_text
+from proxy.protocols.chat.tables import CALL_SIGNATURE
 from proxy.protocols.fields import Wire, is_object
 
 
@@ -25,15 +26,19 @@ class Fragment:
     arguments: str
     whole: bool  # the arguments came as an object, so they are complete
     kind: CallKind
+    signature: Wire | None
 
 
 @dataclass(slots=True)
 class _CallState:
     """A call that is being put together. `k` is None until it is opened; `arguments` is all that came, `growing` the
-    way of a function's arguments to the client.
+    way of a function's arguments to the client. `signature`
+    waits to be told, under the id that the client knows.
     """
 
     id: str | None = None
+    told_id: str = ""
+    signature: Wire | None = None
     name: str = ""
     kind: CallKind = "function"
     k: int | None = None
@@ -68,6 +73,7 @@ class CallFragments:
             call.kind = fragment.kind
             if fragment.name is not None:
                 call.name = call.name + fragment.name if self._split_names else call.name or fragment.name
+        call.signature = fragment.signature or call.signature
         if call.whole:
             return
         call.whole = fragment.whole
@@ -89,6 +95,8 @@ class CallFragments:
 
     def close(self) -> None:
         """Close all calls, in the order in which they were opened."""
+        for call in self._calls:
+            self._tell_signature(call)
         opened = {call.k: call.growing for call in self._calls if call.k is not None}
         for k, growing in sorted(opened.items()):
             if growing is not None:
@@ -129,10 +137,12 @@ class CallFragments:
 
     def _open(self, call: _CallState) -> None:
         tool = self._spelling.tool(call.name)
-        call.k = self._begin()
         position = self._calls.index(call)
+        call.told_id = self._spelling.call_id(call.id, self._response_id, position)
+        self._tell_signature(call)
+        call.k = self._begin()
         part = Call(
-            self._spelling.call_id(call.id, self._response_id, position),
+            call.told_id,
             tool.name,
             kind="custom" if call.kind == "custom" else tool.kind,
             namespace=tool.namespace,
@@ -144,6 +154,16 @@ class CallFragments:
             call.growing = GrowingArguments()
             text = call.growing.feed(text)
         self._tell(call.k, text)
+
+    def _tell_signature(self, call: _CallState) -> None:
+        """What Gemini wants back with a call, as a part of its own: other protocols' calls have no place for it."""
+        if call.signature is None or not call.told_id:
+            return
+        native: Wire = {"id": call.told_id, CALL_SIGNATURE: call.signature}
+        call.signature = None
+        k = self._begin()
+        self._emit(Open(k, Reasoning("", native=native, redacted=True, field=CALL_SIGNATURE)))
+        self._emit(Close(k, native))
 
     def _tell(self, k: int, text: str) -> None:
         if text:
@@ -192,6 +212,7 @@ def read_fragment(wire: Wire, *, exact: bool) -> Fragment:
     index = wire.get("index")
     call_id = wire.get("id")
     name = called.get("name")
+    signature = wire.get(CALL_SIGNATURE)
     arguments = called.get("input" if kind == "custom" else "arguments")
     return Fragment(
         index if type(index) is int else None,
@@ -200,4 +221,5 @@ def read_fragment(wire: Wire, *, exact: bool) -> Fragment:
         arguments if type(arguments) is str else "" if arguments is None else value_text(arguments, exact=exact),
         arguments is not None and type(arguments) is not str,
         kind,
+        signature if is_object(signature) and signature else None,
     )

@@ -27,7 +27,7 @@ from proxy.canonical.target import Target
 from proxy.protocols.arguments import arguments_text
 from proxy.protocols.chat.part_writer import MARKS, PartWriter, text_part
 from proxy.protocols.chat.reasoning_echo import echo_reasoning
-from proxy.protocols.chat.tables import OPAQUE_RULES
+from proxy.protocols.chat.tables import CALL_SIGNATURE, OPAQUE_RULES
 from proxy.protocols.fields import Wire
 from proxy.protocols.system_tag import tag_of, tagged
 
@@ -328,7 +328,10 @@ def _write_call(call: Call, losses: LossReport) -> Wire:
     match call.kind:
         case "function":
             function = {"name": call.name, "arguments": arguments_text(call)}
-            return {"id": call.id, "type": "function", "function": function}
+            written: Wire = {"id": call.id, "type": "function", "function": function}
+            if call.extra is not None and CALL_SIGNATURE in call.extra:
+                written[CALL_SIGNATURE] = call.extra[CALL_SIGNATURE]
+            return written
         case "custom":
             return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.arguments}}
         case "typed":

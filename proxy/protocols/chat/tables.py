@@ -121,6 +121,9 @@ IN_CONTENT = "content"
 IN_TAGS = "<think>"
 REASONING_FIELDS = frozenset({"reasoning_content", "reasoning", DETAILS_FIELD, IN_CONTENT, IN_TAGS})
 
+# The field of a call with what Gemini signs it with; its reasoning parts say which call they are of (mapping.md 8.8).
+CALL_SIGNATURE = "extra_content"
+
 # What is lost when a part that only its own protocol knows stands in the history.
 OPAQUE_RULES: dict[str, Rule] = {
     "compaction": Rule.COMPACTION,
