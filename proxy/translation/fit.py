@@ -344,11 +344,14 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
         effort = effort_of_budget(policy.budget)
     if policy.mode in ("adaptive", "budget") and policy.show is None:
         policy.show = True  # a Messages client that asks for thinking and does not say "omitted" wants to see it
+    asked = policy.mode in ("adaptive", "budget") and effort != "none"
     policy.mode, policy.budget = None, None
     if target.dialect.no_forced_thinking and request.tool_policy.mode in ("any", "named") and effort != "none":
         # The caller depends on the call and nobody on the thinking (mapping.md 6.2).
         losses.approx(Rule.FORCED_CHOICE, request.tool_policy.at)
         effort = "none"
+    elif asked and target.protocol == "chat" and target.profile.unknown:
+        policy.mode = "adaptive"  # servers with a switch for it have to be told, be it without an effort
     if effort is None:
         return
     if target.profile.unknown:

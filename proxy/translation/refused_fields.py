@@ -31,6 +31,7 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
     "chat": {
         **_OPENAI,
         "chat_template_kwargs": Rule.REASONING,
+        "enable_thinking": Rule.REASONING,
         "frequency_penalty": Rule.FREQUENCY_PENALTY,
         "logprobs": Rule.LOGPROBS,
         "min_p": Rule.MIN_P,
@@ -44,6 +45,7 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
         "seed": Rule.SEED,
         "store": Rule.STORE,
         "stream_options": Rule.INCLUDE,
+        "thinking": Rule.THINKING,
         "verbosity": Rule.VERBOSITY,
     },
     "responses": {

@@ -33,6 +33,7 @@ _OPENAI_CHAT_FIELDS = frozenset(
     }
 )
 _HOSTED = frozenset({"web_search", "code", "mcp", "tool_search"})
+_NO_EFFORT = frozenset({"reasoning_effort"})
 _LOCAL_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 
 _OPENAI_CHAT = Dialect(
@@ -144,10 +145,10 @@ _CHAT = _by_name(
     Dialect("together", "together", fields=_LOCAL_SAMPLING),
     _named("fireworks"),
     Dialect("cerebras", "cerebras", max_tokens_key="max_completion_tokens"),
-    Dialect("moonshot", "moonshot", thinking_switch="thinking"),
-    Dialect("glm", "glm", thinking_switch="thinking"),
-    Dialect("qwen", "qwen", thinking_switch="enable_thinking"),
-    Dialect("minimax", "minimax", thinking_switch="thinking"),
+    Dialect("moonshot", "moonshot", thinking_switch="thinking", no_fields=_NO_EFFORT),
+    Dialect("glm", "glm", thinking_switch="thinking", no_fields=_NO_EFFORT),
+    Dialect("qwen", "qwen", thinking_switch="enable_thinking", no_fields=_NO_EFFORT),
+    Dialect("minimax", "minimax", thinking_switch="thinking", no_fields=_NO_EFFORT),
     _named("lmstudio"),
 )
 

@@ -55,6 +55,42 @@ def test_servers_that_limit_the_tokens_to_sample_from_are_told(dialect: str) -> 
     assert sent("messages", asking(top_k=4), "chat", "openai")[1] == ["top-k;drop"]
 
 
+@pytest.mark.parametrize("asked", [{"thinking": {"type": "adaptive"}}, {"output_config": {"effort": "high"}}])
+@pytest.mark.parametrize(
+    ("dialect", "field", "value", "takes_effort"),
+    [
+        ("vllm", "chat_template_kwargs", {"enable_thinking": True}, True),
+        ("sglang", "chat_template_kwargs", {"enable_thinking": True}, True),
+        ("llamacpp", "chat_template_kwargs", {"enable_thinking": True}, True),
+        ("deepseek", "thinking", {"type": "enabled"}, True),
+        ("moonshot", "thinking", {"type": "enabled"}, False),
+        ("glm", "thinking", {"type": "enabled"}, False),
+        ("minimax", "thinking", {"type": "enabled"}, False),
+        ("qwen", "enable_thinking", True, False),
+    ],
+)
+def test_thinking_is_switched_on_as_the_server_wants_it(
+    dialect: str, field: str, value: object, takes_effort: bool, asked: Json
+) -> None:
+    body, losses = sent("messages", asking(**asked), "chat", dialect)
+    effort = "high" if takes_effort and "output_config" in asked else None
+    assert (body[field], body.get("reasoning_effort")) == (value, effort)
+    assert losses == ([] if takes_effort or "thinking" in asked else ["effort;approx"])
+
+
+def test_openrouter_is_told_to_think_or_how_much() -> None:
+    body, _ = sent("messages", asking(thinking={"type": "adaptive"}), "chat", "openrouter")
+    assert body["reasoning"] == {"enabled": True}
+    body, _ = sent("messages", asking(output_config={"effort": "high"}), "chat", "openrouter")
+    assert body["reasoning"] == {"effort": "high"}
+
+
+@pytest.mark.parametrize("dialect", ["qwen", "vllm", "deepseek"])
+def test_who_says_nothing_of_thinking_switches_nothing(dialect: str) -> None:
+    body, _ = sent("messages", asking(), "chat", dialect)
+    assert body.keys().isdisjoint({"enable_thinking", "chat_template_kwargs", "thinking", "reasoning_effort"})
+
+
 def test_a_server_without_a_switch_is_not_asked() -> None:
     body, losses = sent("messages", asking(thinking={"type": "disabled"}), "chat", "generic")
     assert ("reasoning_effort" in body, losses) == (False, ["reasoning-off;approx"])

@@ -134,29 +134,37 @@ def _write_sampling(request: Request, sender: _Sender) -> None:
             sender.send(name, value, rule, request.sampling.place_of(name))
 
 
-# How servers are told not to think, where it is not an effort (mapping.md 8.8).
-_OFF: dict[str, tuple[str, object]] = {
-    "thinking": ("thinking", {"type": "disabled"}),
-    "enable_thinking": ("enable_thinking", False),
-    "template": ("chat_template_kwargs", {"enable_thinking": False}),
-    "reasoning": ("reasoning", {"enabled": False}),
+# How servers are told to think or not, where it is not an effort (mapping.md 8.8): the field, and its values for both.
+_SWITCHES: dict[str, tuple[str, object, object]] = {
+    "thinking": ("thinking", {"type": "enabled"}, {"type": "disabled"}),
+    "enable_thinking": ("enable_thinking", True, False),
+    "template": ("chat_template_kwargs", {"enable_thinking": True}, {"enable_thinking": False}),
+    "reasoning": ("reasoning", {"enabled": True}, {"enabled": False}),
 }
 
 
 def _write_reasoning(request: Request, sender: _Sender) -> None:
-    """The effort, or the server's own switch; OpenRouter wants it in an object that other servers do not know."""
-    effort = request.reasoning.effort
-    shown = request.reasoning.show is True or effort not in (None, "none")
+    """The effort, and the server's own switch; OpenRouter wants both in an object that other servers do not know."""
+    policy = request.reasoning
+    effort = policy.effort
+    wanted = policy.mode == "adaptive" or effort not in (None, "none")
+    shown = policy.show is True or effort not in (None, "none")
     if shown and sender.takes("reasoning_format"):
         sender.body["reasoning_format"] = "parsed"  # Groq, which else hides it or puts it into the text
+    switch = _SWITCHES.get(sender.dialect.thinking_switch)
+    if switch is not None and (wanted or effort == "none"):
+        name, on, off = switch
+        sender.body[name] = on if wanted else off
+        if effort == "none":
+            return
     if effort is None:
         return
-    if effort == "none" and (switch := _OFF.get(sender.dialect.thinking_switch)) is not None:
-        sender.body[switch[0]] = switch[1]
-    elif sender.takes("reasoning"):
+    if sender.takes("reasoning"):
         sender.body["reasoning"] = {"effort": effort}
+    elif switch is not None and not sender.takes("reasoning_effort"):
+        sender.losses.approx(Rule.EFFORT, policy.at)  # it thinks, and how much is its own affair
     else:
-        sender.send("reasoning_effort", effort, Rule.EFFORT, request.reasoning.at)
+        sender.send("reasoning_effort", effort, Rule.EFFORT, policy.at)
 
 
 def _write_output(request: Request, sender: _Sender) -> None:
