@@ -279,14 +279,14 @@ def _thinking_off(request: Request, profile: ModelProfile, losses: LossReport) -
     policy = request.reasoning
     policy.budget = None
     policy.effort = None
-    policy.show = None
+    show, policy.show = policy.show, None  # thinking that is off is not shown either
     if "between_tools" in profile.thinking:
         policy.mode = "between_tools"
     elif profile.thinking_off:
         policy.mode = "off" if "adaptive" in profile.thinking else None
     else:
         losses.approx(Rule.REASONING_OFF, policy.at)
-        policy.mode, policy.effort = "adaptive", "low" if profile.efforts else None
+        policy.mode, policy.effort, policy.show = "adaptive", "low" if profile.efforts else None, show
 
 
 def _thinking_budget(request: Request, effort: Effort, profile: ModelProfile, losses: LossReport) -> None:

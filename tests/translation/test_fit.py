@@ -291,3 +291,18 @@ def test_a_messages_client_that_asks_for_thinking_sees_it(
 ) -> None:
     request = Request("messages", "m", reasoning=ReasoningPolicy(mode, show=show))  # type: ignore[arg-type]
     assert fitted(request, target("responses", "gpt-5.6"))[0].reasoning.show is shown
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-fable-5-1"])
+def test_what_cannot_be_switched_off_is_shown_all_the_same(model: str) -> None:
+    request = chat(reasoning=ReasoningPolicy(effort="none"), tools=[FunctionTool("f", None)])
+    request, losses = fitted(request, target("messages", model))
+    policy = request.reasoning
+    assert (policy.mode, policy.effort, policy.show) == ("adaptive", "low", True)
+    assert losses == ["reasoning-off;approx"]
+
+
+def test_what_is_switched_off_is_not_shown() -> None:
+    request = chat(reasoning=ReasoningPolicy(effort="none", show=True), tools=[FunctionTool("f", None)])
+    request, _ = fitted(request, target("messages", "claude-opus-5"))
+    assert (request.reasoning.mode, request.reasoning.show) == ("off", None)
