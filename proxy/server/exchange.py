@@ -36,7 +36,7 @@ _LOSSES_SHOWN = 20
 _VALUE_LIMIT = 1000  # characters of one header: aiohttp's clients stop at 8190, so keep far below
 _PRECEDENCE = {"approx": 0, "drop": 1, "refuse": 2}
 
-# Headers of a backend that a client of the same protocol gets as they are, beside the rate limits.
+# Headers of a backend that a client of the same protocol gets as they are, beside the rate limits (mapping.md 15.3).
 _SAME_PROTOCOL = frozenset({"openai-processing-ms", "openai-version"})
 _LIMIT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-")
 # Headers of an answer that say what its body is.
@@ -186,10 +186,11 @@ class Exchange:
             return
         client_is_messages = self.client == "messages"
         if client_is_messages == (served.backend.protocol == "messages"):
+            same = _SAME_PROTOCOL if self.client == served.backend.protocol else frozenset()
             self._backend_headers = [
                 (name, value)
                 for name, value in headers.items()
-                if (lower := name.lower()).startswith(_LIMIT_PREFIXES) or lower in _SAME_PROTOCOL
+                if (lower := name.lower()).startswith(_LIMIT_PREFIXES) or lower in same
                 if value.isascii() and len(value) <= _VALUE_LIMIT
             ]
         elif client_is_messages:

@@ -169,6 +169,17 @@ async def test_an_ignored_loss_is_recorded_and_logged_once_a_model(caplog: pytes
     ]
 
 
+@pytest.mark.parametrize(("client", "backend"), [("chat", "chat"), ("chat", "responses"), ("completions", "chat")])
+async def test_a_vendors_headers_are_of_its_protocol(client: str, backend: ProtocolName) -> None:
+    """mapping.md 15.3. Rate limits mean the same in both of OpenAI's protocols."""
+    told = {"openai-version": "2020-10-01", "openai-processing-ms": "7", "x-ratelimit-limit-requests": "9"}
+    async with before(backend, says_hello(backend, streamed=False, **told)) as (proxy, _):
+        _, headers, _ = await proxy.post(PATHS[client], REQUESTS[client])
+    assert {name: headers.get(name) for name in told} == {
+        name: value if client == backend or name.startswith("x-ratelimit") else None for name, value in told.items()
+    }
+
+
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("streams", [True, False])
 @pytest.mark.parametrize("stream", [True, False])
