@@ -48,6 +48,8 @@ async def _ask_once(
     backend = served.backend
     url = backend.url(exchange.model or "", stream=prepared.upstream_stream)
     answer = await exchange.gateway.pool.start(backend, url, headers, adapted(body, backend.dialect))
+    if not prepared.same_protocol:
+        headers.pop("Idempotency-Key", None)  # whatever is asked next for this client is another request
     try:
         await refuse_errors(exchange, served, answer, same_protocol=prepared.same_protocol)
     except BaseException:

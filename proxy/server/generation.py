@@ -34,6 +34,7 @@ async def generate(exchange: Exchange) -> StreamResponse:
         exchange.request.headers,
         exchange.id,
         same_protocol=prepared.same_protocol,
+        openai_client=exchange.client != "messages",
         betas=prepared.betas,
     )
     prepared.context.now = int(time.time())

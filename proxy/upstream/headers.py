@@ -14,9 +14,12 @@ from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.dialects import Protocol
 
 # Headers of the client that a backend of the same protocol gets as they came; those of the other vendor it does not.
-_OPENAI = ("Idempotency-Key", "OpenAI-Beta")
-_ANTHROPIC = ("Idempotency-Key", "Anthropic-Beta", "Anthropic-Version")
+_IDEMPOTENCY = "Idempotency-Key"
+_OPENAI = (_IDEMPOTENCY, "OpenAI-Beta")
+_ANTHROPIC = (_IDEMPOTENCY, "Anthropic-Beta", "Anthropic-Version")
 _SAME_PROTOCOL: Mapping[Protocol, tuple[str, ...]] = {"chat": _OPENAI, "responses": _OPENAI, "messages": _ANTHROPIC}
+# Who knows OpenAI's headers, whichever of its protocols is spoken.
+_OPENAI_FAMILIES = frozenset({"openai", "azure"})
 # Whom to bill and for whom: they mean something only together with the client's own key.
 _OPENAI_OWN = ("OpenAI-Organization", "OpenAI-Project")
 _ANTHROPIC_OWN = ("Anthropic-Workspace-Id", "Anthropic-User-Profile-Id")
@@ -51,11 +54,12 @@ def request_headers(
     request_id: str,
     *,
     same_protocol: bool,
+    openai_client: bool = False,
     betas: tuple[str, ...] = (),
 ) -> CIMultiDict[str]:
     """All headers for one request to `backend` in the name of a client that sent the headers `client`.
 
-    `betas`: features that a translated request uses.
+    `openai_client`: it speaks one of OpenAI's protocols. `betas`: features that a translated request uses.
 
     Raises `Rejected`, class INVALID.
     """
@@ -65,6 +69,8 @@ def request_headers(
         for name in _SAME_PROTOCOL[backend.protocol]:
             if name in client:
                 headers[name] = _plain(name, ",".join(client.getall(name)))
+    elif openai_client and backend.dialect.family in _OPENAI_FAMILIES and _IDEMPOTENCY in client:
+        headers[_IDEMPOTENCY] = _plain(_IDEMPOTENCY, client[_IDEMPOTENCY])
     if betas:
         told = [name for value in headers.getall("Anthropic-Beta", ()) for name in value.split(",")]
         names = dict.fromkeys(name.strip() for name in (*told, *betas) if name.strip())

@@ -41,6 +41,14 @@ async def test_one_field_is_left_out_and_stays_out(
     assert [name in json.loads(asked.body) for asked in backend.asked] == [True, False, False]
 
 
+async def test_what_is_asked_in_its_place_is_another_request() -> None:
+    """A vendor that has seen the idempotency key would answer as it did, or refuse the changed body."""
+    refused, hello = complaint("responses", "Unknown parameter: 'top_p'."), says_hello("responses", streamed=False)
+    async with before("responses", refused, hello, dialect="openai") as (proxy, backend):
+        status, _, _ = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "top_p": 0.5}, {"idempotency-key": "one"})
+    assert (status, [asked.headers.get("idempotency-key") for asked in backend.asked]) == (200, ["one", None])
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_second_refusal_is_the_clients(stream: bool) -> None:
     first = complaint("messages", "top_p: Extra inputs are not permitted")

@@ -127,6 +127,26 @@ def test_what_one_vendor_calls_its_own_the_other_never_gets(protocol: ProtocolNa
     assert vendors == (anthropic if protocol == "messages" else openai)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "dialect", "openai_client", "told"),
+    [
+        ("chat", "openai", True, True),
+        ("responses", "azure", True, True),
+        ("responses", "openai", False, False),
+        ("chat", "mistral", True, False),
+        ("chat", None, True, False),
+        ("messages", "anthropic", True, False),
+    ],
+)
+def test_a_translated_request_keeps_its_idempotency_key_at_its_own_vendor(
+    protocol: ProtocolName, dialect: str | None, openai_client: bool, told: bool
+) -> None:
+    backend = Backend(Upstream("u", protocol, URL, dialect=dialect))
+    client = CIMultiDictProxy(CIMultiDict(TALKATIVE))
+    got = request_headers(backend, client, "req_1", same_protocol=False, openai_client=openai_client)
+    assert ("Idempotency-Key" in got, "OpenAI-Beta" in got) == (told, False)
+
+
 def test_headers_of_the_settings_replace_and_add() -> None:
     told = sent("chat", {}, headers={"x-team": "blue", "user-agent": "ours"})
     others = {name: value for name, value in FIXED.items() if name != "User-Agent"}
