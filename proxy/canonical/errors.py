@@ -61,7 +61,8 @@ class Error:
 
     `http` is the status that the backend answered with (None: no answer, or our own error);
     `code` and `param` are the backend's, or ours; `retry_after` is in seconds; `reason` is set
-    only on errors that the proxy itself raises; `details` keeps `error.details` of Messages.
+    only on errors that the proxy itself raises; `details` keeps `error.details` of Messages. `quoted`: what the model
+    had said, where the error is about that; it is no part of the message, whose words are looked at.
     """
 
     kind: ErrorClass
@@ -74,12 +75,18 @@ class Error:
     type: str | None = None
     reason: Reason | None = None
     details: dict[str, object] | None = None
+    quoted: str | None = None
+
+    @property
+    def told(self) -> str:
+        """What a client reads."""
+        return self.message if self.quoted is None else f"{self.message} The model said: {self.quoted}"
 
     def scrubbed(self, scrub: Callable[[str], str]) -> "Error":
         """This error, without what `scrub` takes out of a text."""
         self.message = scrub(self.message)
-        self.code, self.param, self.type = (
-            None if text is None else scrub(text) for text in (self.code, self.param, self.type)
+        self.code, self.param, self.type, self.quoted = (
+            None if text is None else scrub(text) for text in (self.code, self.param, self.type, self.quoted)
         )
         return self
 

@@ -20,6 +20,7 @@ CLASS_OF_CODE: dict[str, ErrorClass] = {
     "invalid_value": ErrorClass.INVALID,
     "invalid_prompt": ErrorClass.INVALID,
     "missing_required_parameter": ErrorClass.INVALID,
+    "tool_use_failed": ErrorClass.INVALID,  # Groq
     "context_length_exceeded": ErrorClass.CONTEXT_LENGTH,
     "content_policy_violation": ErrorClass.CONTENT_POLICY,
     "content_filter": ErrorClass.CONTENT_POLICY,
@@ -81,6 +82,7 @@ _UNKNOWN_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _TRY_AGAIN = re.compile(r"try again in (?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?) ?(ms|s))?", re.IGNORECASE)
 _HTML = re.compile(r"\s*(?:<!doctype|<html|<head|<body)", re.IGNORECASE)
 _SHOWN = 500  # characters of an answer that is neither JSON nor HTML
+_QUOTED = 2000  # characters of what the model said
 
 
 class Answer(NamedTuple):
@@ -128,6 +130,7 @@ class _Told:
     code: str | None = None
     param: str | None = None
     status: int | None = None
+    quoted: str | None = None
 
 
 def read_error(status: int | None, wire: object, text: str) -> Error:
@@ -150,6 +153,7 @@ def read_error(status: int | None, wire: object, text: str) -> Error:
         retry_after=_retry_after(told.message) if kind is ErrorClass.RATE_LIMIT else None,
         should_retry=False if kind is ErrorClass.QUOTA else None,
         type=told.type,
+        quoted=told.quoted,
     )
 
 
@@ -158,7 +162,7 @@ def write_error(error: Error, _request_id: str) -> tuple[int, dict[str, object]]
     answer = ANSWERS[error.kind]
     kind = error.type if error.kind is ErrorClass.RATE_LIMIT and error.type in _LIMITED_BY else answer.type
     return answer.status, {
-        "error": {"message": error.message, "type": kind, "param": error.param, "code": _code(error, answer)}
+        "error": {"message": error.told, "type": kind, "param": error.param, "code": _code(error, answer)}
     }
 
 
@@ -236,6 +240,7 @@ def _read_object(error: Wire) -> _Told:
         code=text,
         param=_as_text(error.get("param")),
         status=number if number is not None and 400 <= number <= 599 else None,
+        quoted=(_as_text(error.get("failed_generation")) or "")[:_QUOTED] or None,  # Groq, of a call that failed
     )
 
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from proxy.canonical.errors import Error, ErrorClass, Reason
+from proxy.protocols import messages
 from proxy.protocols.openai_errors import ANSWERS, CLASS_OF_CODE, read_error, write_error
+from proxy.protocols.responses.errors import failure_of
 from tests.harness.sdk import read_error as read_by_sdk
 
 INVALID = ErrorClass.INVALID
@@ -210,3 +212,24 @@ def test_the_sdk_raises_what_its_users_catch(kind: ErrorClass, raised: str) -> N
 
     status, body = write_error(Error(kind, "m"), "")
     assert read_by_sdk("chat", status, json.dumps(body).encode()).name == raised
+
+
+FAILED_CALL = {
+    "message": "Failed to call a function.",
+    "type": "invalid_request_error",
+    "code": "tool_use_failed",
+    "failed_generation": '<function=f{"key": "sk-1", "context window"}' + "x" * 5000,
+}
+
+
+@pytest.mark.parametrize("status", [400, None])
+def test_what_the_model_said_instead_of_a_call_is_told(status: int | None) -> None:
+    """mapping.md 17.2, Groq. It is bounded, takes no part in what the error is taken for, and hides no secret."""
+    error = read_error(status, {"error": FAILED_CALL}, "").scrubbed(lambda text: text.replace("sk-1", "[secret]"))
+    assert (error.kind, error.code, error.message) == (INVALID, "tool_use_failed", "Failed to call a function.")
+    said = FAILED_CALL["failed_generation"][:2000].replace("sk-1", "[secret]")
+    told = f"Failed to call a function. The model said: {said}"
+    for write in (write_error, messages.write_error):
+        body: Any = write(error, "req_1")[1]
+        assert body["error"]["message"] == told
+    assert [form["message"] for form in failure_of(error)] == [told, told]

@@ -182,7 +182,7 @@ _WANTED = re.compile(
 def write_error(error: Error, request_id: str) -> tuple[int, Wire]:
     """Status and body of the client's error answer; the body is also what `event: error` carries."""
     status, wire_type = ANSWERS[error.kind]
-    message = error.message
+    message = error.told
     if error.kind is ErrorClass.CONTEXT_LENGTH:
         message = _too_long(message)
     problem: Wire = {"type": wire_type, "message": message}

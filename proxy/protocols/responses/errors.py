@@ -63,7 +63,7 @@ def failure_of(error: Error) -> tuple[dict[str, object], dict[str, object]]:
     """
     own = error.code
     code = own if own in FAILURE_CODES else CODE_OF_CLASS.get(error.kind, "server_error")
-    message = error.message
+    message = error.told
     if error.retry_after is not None and "try again in" not in message.lower():
         message = f"{message.rstrip(' .')}. Please try again in {_seconds(error.retry_after)}s."
     _, body = write_error(error, "")
