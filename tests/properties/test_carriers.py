@@ -5,6 +5,7 @@ Each turn the backend thinks and calls a tool; the client sends back what its pr
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -130,6 +131,32 @@ def test_ten_turns(client: Protocol, backend: Protocol, stream: bool, scope: Sco
             reply = json.loads(prepared.reply(whole_bytes(backend, script(turn))))
         assert "foreign-reasoning" not in {loss.rule for loss in prepared.losses}
         request = with_answer(client, request, reply)
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=["open", "sealed"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_a_signature_that_is_made_up_is_none(client: Protocol, stream: bool, scope: Scope) -> None:
+    """mapping.md 17.2, vLLM and SGLang: nobody may take their thinking for Anthropic's, and they take it unsigned."""
+    request = first_request(client, stream=stream)
+    target = Target("messages", "m", Dialect("vllm", "vllm", unsigned_thinking=True))
+    prepared = pair.prepare(pair.peek(client, json.dumps(request).encode()), target, pair.Options(scope=scope))
+    if stream:
+        translation = prepared.translation()
+        written = b"".join([*map(translation.feed, event_bytes("messages", script(1))), translation.end()])
+        reply = assemble(client, read_events(written.decode()).events)
+    else:
+        reply = json.loads(prepared.reply(whole_bytes("messages", script(1))))
+    assert not any(mark in json.dumps(reply) for mark in ("anthropic-claude", "sig-"))
+    raw = json.dumps(with_answer(client, request, reply)).encode()
+    back = pair.prepare(pair.peek(client, raw), target, pair.Options(scope=scope))
+    thought = {"type": "thinking", "thinking": THOUGHT * 2 + " Turn 1."}
+    assert own_reasoning("messages", json.loads(back.body)) == [thought]
+    assert "foreign-reasoning" not in {loss.rule for loss in back.losses}
+    for origin in (scope.origin, "ba9876543210"):  # a carrier that was copied is no more signed than one that was not
+        options = pair.Options(scope=replace(scope, origin=origin))
+        elsewhere = pair.prepare(pair.peek(client, raw), Target("messages", "m", Dialect()), options)
+        assert own_reasoning("messages", json.loads(elsewhere.body)) == []
 
 
 @pytest.mark.parametrize(("client", "backend"), PAIRS)

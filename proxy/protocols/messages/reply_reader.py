@@ -38,7 +38,7 @@ def text_of(wire: Wire, name: str) -> str:
 def read_reply(
     wire: object,
     spelling: Spelling,
-    dialect: Dialect,  # noqa: ARG001  # all protocols' readers are called alike
+    dialect: Dialect,
     losses: LossReport,  # noqa: ARG001
     *,
     exact: bool = False,
@@ -62,7 +62,7 @@ def read_reply(
     if not exact and any(may_be_rounded(block.get("input")) for block in blocks):
         raise InexactNumber
     reply = Reply(text_of(wire, "id"), text_of(wire, "model"))
-    reading = ReplyBlocks(spelling, reply.id)
+    reading = ReplyBlocks(spelling, reply.id, signed=not dialect.unsigned_thinking)
     reply.parts = [reading.part(block) for block in blocks]
     if any(type(part) is Call and not part.name for part in reply.parts):
         raise Rejected(bad_gateway(NAMELESS))
@@ -73,13 +73,18 @@ def read_reply(
 
 
 class ReplyBlocks:
-    """Reads the blocks of one reply, whole or as a stream starts them; `calls` counts client-side calls."""
+    """Reads the blocks of one reply, whole or as a stream starts them; `calls` counts client-side calls.
 
-    __slots__ = ("calls", "response_id", "spelling")
+    `signed`: thinking has the vendor's signature. What other servers write in its place is made up and would be taken
+    for one by whoever gets it (mapping.md 17.2).
+    """
 
-    def __init__(self, spelling: Spelling, response_id: str) -> None:
+    __slots__ = ("calls", "response_id", "signed", "spelling")
+
+    def __init__(self, spelling: Spelling, response_id: str, *, signed: bool) -> None:
         self.spelling = spelling
         self.response_id = response_id
+        self.signed = signed
         self.calls = 0
 
     def part(self, block: Wire) -> ReplyPart:
@@ -92,7 +97,9 @@ def _text(_reply: ReplyBlocks, block: Wire) -> Text:
     return Text(text_of(block, "text"), read_citations(block.get("citations")))
 
 
-def _thinking(_reply: ReplyBlocks, block: Wire) -> Reasoning:
+def _thinking(reply: ReplyBlocks, block: Wire) -> Reasoning:
+    if not reply.signed:
+        block = {name: value for name, value in block.items() if name != "signature"}
     return Reasoning(text_of(block, "thinking"), native=block)
 
 

@@ -73,11 +73,11 @@ class StreamReader:
         "exact",
     )
 
-    def __init__(self, emit: Emit, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:  # noqa: ARG002
+    def __init__(self, emit: Emit, spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
         self._emit = emit
         self._losses = losses
         self._told = False
-        self._blocks = ReplyBlocks(spelling, "")
+        self._blocks = ReplyBlocks(spelling, "", signed=not dialect.unsigned_thinking)
         self._open: dict[object, _Block] = {}
         self._newest: _Block | None = None
         self._text_index: object = None  # of the newest block, while it is an open text; None for any other
@@ -201,7 +201,12 @@ class StreamReader:
             return
         if isinstance(part, Reasoning):
             thinking = "".join(block.pieces)
-            self._emit(Close(k, {**block.native, "thinking": thinking, "signature": block.signature}))
+            native: Wire = {**block.native, "thinking": thinking}
+            if self._blocks.signed:
+                native["signature"] = block.signature
+            else:
+                native.pop("signature", None)
+            self._emit(Close(k, native))
             return
         if isinstance(part, Call):
             rest = block.arguments.end() if block.pieces else block.initial
