@@ -124,6 +124,7 @@ class _Reading:
         "_reader",
         "_repeats",
         "_scrub",
+        "_signed",
         "_sse",
         "_stages",
         "_way",
@@ -147,6 +148,7 @@ class _Reading:
         self.finished = False
         self.usage: Usage | None = None
         self.stop: Stop | None = None
+        self._signed = False  # the client has just been given a sign of life
         self._begin()
         self._may_halve = False  # a character may have been cut in half
         self._cut = Cut(way.context.estimate_prompt) if may_cut and way.emulation.cuts else None
@@ -290,8 +292,14 @@ class _Reading:
         return events if only_deltas(events) else self._noted(events)
 
     def _noted(self, events: list[Event]) -> list[Event]:
-        """The events up to the one that ends the stream, and what they tell taken note of."""
-        for index, event in enumerate(events):
+        """The events up to the one that ends the stream, and what they tell taken note of.
+
+        A backend that tells each step of its work does it faster than the client needs to hear that it is alive. No
+        clock is read here, so the first of its signs of life is passed on and no other before something has happened;
+        while nothing does, the proxy's own heartbeat keeps the time (mapping.md 13.10).
+        """
+        kept: list[Event] = []
+        for event in events:
             match event:
                 case Start():
                     self.started = True
@@ -304,12 +312,18 @@ class _Reading:
                 case Fail():
                     self.failed = event.error.scrubbed(self._scrub)
                     reword(self.failed, self._way.backend, self._client, self._way.context.limit_field)
-                    return events[: index + 1]
+                    return [*kept, event]
                 case Open() | Close() | Cite():
                     note_event(event, self._client, self._losses)
+                    self._signed = False
+                case Ping() if self._signed:
+                    continue
+                case Ping():
+                    self._signed = True
                 case _:
                     pass
-        return events
+            kept.append(event)
+        return kept
 
 
 class Translation:

@@ -227,3 +227,25 @@ def test_two_messages_of_one_response_are_paragraphs_for_chat(phase: str | None)
     out = stream.feed("".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()).decode()
     streamed = assemble("chat", read_events(out).events)
     assert streamed["choices"][0]["message"]["content"] == "Looking.\n\nFound."
+
+
+@pytest.mark.parametrize(("client", "sign"), [("messages", b'{"type":"ping"}'), ("chat", b": ping")])
+@pytest.mark.parametrize("reads", [1, 100])
+def test_signs_of_life_in_a_row_are_one(client: ClientProtocol, sign: bytes, reads: int) -> None:
+    """mapping.md 13.10, without a clock; the heartbeat, which has one, is written whatever came before."""
+    place = {"item_id": "m", "output_index": 0, "content_index": 0}
+    busy = [{"type": f"response.web_search_call.{stage}"} for stage in ("in_progress", "searching", "completed")] * 9
+    item = {"id": "m", "type": "message", "role": "assistant", "content": []}
+    events = [
+        {"type": "response.created", "response": {"id": "r", "model": "m"}},
+        *busy,
+        {"type": "response.output_item.added", "output_index": 0, "item": item},
+        {"type": "response.output_text.delta", **place, "delta": "Hi"},
+        *busy,
+    ]
+    stream = prepared(client, "responses", STREAMED[client]).translation()
+    raw = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    size = -(-len(raw) // reads)
+    out = b"".join(stream.feed(raw[start : start + size]) for start in range(0, len(raw), size))
+    assert out.count(sign) == (3 if client == "messages" else 2)  # the vendor itself begins with one
+    assert [stream.ping().count(sign) for _ in range(2)] == [1, 1]
