@@ -25,7 +25,8 @@ from proxy.canonical.events import (
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply
 
-PIECE = 16 * 1024  # characters in one delta of a reply that is streamed after the fact (mapping.md 14.2)
+PIECE = 16 * 1024  # bytes of UTF-8 in one delta of a reply that is streamed after the fact (mapping.md 14.2)
+_WIDEST = 4  # bytes of a character
 
 
 class Fold:
@@ -161,9 +162,19 @@ def _unfold_part(k: int, part: ReplyPart) -> Iterator[Event]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces of at most `PIECE` characters; nothing for an empty text."""
-    for start in range(0, len(text), PIECE):
-        yield text[start : start + PIECE]
+    """The text in pieces of at most `PIECE` bytes, cut between characters; nothing for an empty text."""
+    if len(text) <= PIECE // _WIDEST or text.isascii():
+        for start in range(0, len(text), PIECE):
+            yield text[start : start + PIECE]
+        return
+    raw = text.encode(errors="surrogatepass")
+    start = 0
+    while start < len(raw):
+        end = start + PIECE
+        while end < len(raw) and raw[end] & 0xC0 == 0x80:  # within a character
+            end -= 1
+        yield raw[start:end].decode(errors="surrogatepass")
+        start = end
 
 
 def broken_stream() -> Error:
