@@ -49,6 +49,7 @@ class ReplyContext:
     model_override: str | None = None  # `response_model: alias`
     native_finish_reason: bool = False  # the option of this name
     responses_done: bool = False  # likewise
+    after_the_fact: bool = False  # the stream is made of a reply that came whole
     include_usage: bool = False
     legacy_functions: bool = False
     show_reasoning: bool | None = None

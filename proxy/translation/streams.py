@@ -6,7 +6,7 @@ started, and whether it failed.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.events import Cite, Close, Event, Fail, Finish, Open, Ping, Start, UsageUpdate, only_deltas
@@ -460,4 +460,4 @@ class Folding:
 def stream_of(reply: Reply, client: ClientProtocol, context: ReplyContext, last: Stage | None = None) -> bytes:
     """A whole reply as the client's stream (mapping.md 14.2). `last`: a stage before the client."""
     events = unfold(reply) if last is None else last.pass_on(list(unfold(reply)))
-    return CLIENTS[client].stream_writer(context).write(events)
+    return CLIENTS[client].stream_writer(replace(context, after_the_fact=True)).write(events)

@@ -9,6 +9,7 @@ from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
+from proxy.translation.envelope import Scope
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import read_events
@@ -249,3 +250,20 @@ def test_signs_of_life_in_a_row_are_one(client: ClientProtocol, sign: bytes, rea
     out = b"".join(stream.feed(raw[start : start + size]) for start in range(0, len(raw), size))
     assert out.count(sign) == (3 if client == "messages" else 2)  # the vendor itself begins with one
     assert [stream.ping().count(sign) for _ in range(2)] == [1, 1]
+
+
+def test_a_hosted_tool_is_not_seen_to_work_in_a_reply_that_came_whole() -> None:
+    """mapping.md 14.2: its item is announced and done."""
+    tools: list[dict[str, object]] = [{"type": "web_search"}]
+    raw = json.dumps({"model": "m", "stream": True, "input": "hi", "tools": tools}).encode()
+    options = pair.Options(scope=Scope("0123456789ab"))
+    target = Target("messages", "m", Dialect("anthropic", "anthropic", hosted_tools=frozenset({"web_search"})))
+    call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}}
+    result = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    content = [call, result, {"type": "text", "text": "Found."}]
+    reply = {"id": "msg_1", "type": "message", "model": "m", "stop_reason": "end_turn", "content": content}
+    out = pair.prepare(pair.peek("responses", raw), target, options).take_streamed(json.dumps(reply).encode())
+    assert out is not None
+    events = [event.data for event in read_events(out.decode()).events]
+    searched = [event["type"] for event in events if "web_search_call" in json.dumps(event)]
+    assert searched == ["response.output_item.added", "response.output_item.done", "response.completed"]

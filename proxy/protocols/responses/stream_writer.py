@@ -170,10 +170,10 @@ class StreamWriter:
             self._delta(Delta(len(self._slots) - 1, text))
 
     def _begin_hosted(self, item: HostedItem) -> None:
-        """The events by which a hosted tool is seen to work (responses.md 13.2)."""
+        """The events by which a hosted tool is seen to work (responses.md 13.2); nobody saw it in a whole reply."""
         kind, place = str(item.native.get("type")), _in_item(item)
         stages = HOSTED_STAGES.get(kind)
-        if stages is None:
+        if stages is None or self._context.after_the_fact:
             return
         self._event(f"response.{kind}.in_progress", place)
         stem, field = stages.text
@@ -187,7 +187,7 @@ class StreamWriter:
     def _end_hosted(self, item: HostedItem) -> None:
         kind = str(item.native.get("type"))
         stages = HOSTED_STAGES.get(kind)
-        if stages is None or item.native.get("status") == "incomplete":
+        if stages is None or self._context.after_the_fact or item.native.get("status") == "incomplete":
             return
         failed = stages.fails and item.native.get("status") == "failed"
         self._event(f"response.{kind}.{'failed' if failed else 'completed'}", _in_item(item))
