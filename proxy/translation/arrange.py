@@ -8,7 +8,7 @@ the one exception that mapping.md allows, and it is stable from the next turn on
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, Part, Result, Text, Turn
 from proxy.canonical.request import Request
-from proxy.translation.ids import BackendIds
+from proxy.translation.ids import BackendIds, placed
 
 NO_RESULT = "No result was recorded for this call."
 _NO_IDS = frozenset({"", "null"})
@@ -24,7 +24,7 @@ def arrange(request: Request, ids: BackendIds, losses: LossReport) -> None:
             call.id = result.call_id = ids.spell(call.id)
             result.kind = call.kind
         return
-    calls_of, results_of = _name_calls(turns, ids)
+    calls_of, results_of = _name_calls(turns)
     arranged: list[Turn] = []
     index = 0
     while index < len(turns):
@@ -95,7 +95,7 @@ def _are_in_place(calls: list[Call], turn: Turn) -> bool:
     return True
 
 
-def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], list[int]]:
+def _name_calls(turns: list[Turn]) -> tuple[list[list[Call]], list[int]]:
     """Name calls without a usable id by their place and give repeated ids a suffix; results follow (mapping.md 3.2).
 
     Gives for each turn its calls, and how many results it has.
@@ -103,6 +103,7 @@ def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], l
     calls_of: list[list[Call]] = []
     results_of: list[int] = []
     seen: dict[str, int] = {}
+    named: set[str] = set()
     waiting: dict[str, list[tuple[int, Call]]] = {}
     answered: dict[str, Call] = {}
     for position, turn in enumerate(turns):
@@ -111,12 +112,14 @@ def _name_calls(turns: list[Turn], ids: BackendIds) -> tuple[list[list[Call]], l
         for part in turn.parts:
             if type(part) is Call:
                 wire_id = part.id
-                if wire_id in _NO_IDS:
-                    part.id = ids.place(position, len(calls))
-                else:
-                    count = seen[wire_id] = seen.get(wire_id, 0) + 1
-                    if count > 1:
-                        part.id = f"{wire_id}-{count}"
+                own_id = placed(position, len(calls)) if wire_id in _NO_IDS else wire_id
+                count = seen.get(own_id, 0) + 1
+                part.id = own_id if count == 1 else f"{own_id}-{count}"
+                while part.id in named:  # a client may have an id that looks like one with a suffix
+                    count += 1
+                    part.id = f"{own_id}-{count}"
+                seen[own_id] = count
+                named.add(part.id)
                 waiting.setdefault(wire_id, []).append((position, part))
                 calls.append(part)
             elif type(part) is Result:

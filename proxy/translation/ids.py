@@ -14,16 +14,17 @@ from proxy.canonical.target import Target
 ESCAPED = "drgx_"
 HASHED = "drgh_"
 PLACED = "drgp_"
-_RESERVED = (ESCAPED, HASHED, PLACED)
+_RESERVED = (ESCAPED, HASHED)
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
-_PLAIN = re.compile(r"(?!drg[xhp]_)[A-Za-z0-9_-]+")  # safe, and not one of those that are made here
+_PLAIN = re.compile(r"(?!drg[xh]_)[A-Za-z0-9_-]+")  # safe, and not one of those that are made here
 _UNSAFE_BYTE = re.compile(rb"[^A-Za-z0-9-]")
 _ESCAPE = re.compile(r"_([0-9a-f]{2})")
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 RESPONSES_LIMIT = 64
 MESSAGES_LIMIT = 64
+_OPENAI = frozenset({"openai", "azure"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,13 @@ CLIENT_RULES = {
 
 
 def backend_rule(target: Target) -> IdRule:
-    """What the backend accepts in a request."""
-    if target.protocol == "chat":
-        return IdRule(target.dialect.call_id_limit)
-    return IdRule(RESPONSES_LIMIT if target.protocol == "responses" else MESSAGES_LIMIT)
+    """What the backend accepts in a request. OpenAI mints only safe ids; other servers of its protocols any text, and
+    want their own back.
+    """
+    if target.protocol == "messages":
+        return IdRule(MESSAGES_LIMIT)
+    limit = target.dialect.call_id_limit if target.protocol == "chat" else RESPONSES_LIMIT
+    return IdRule(limit, any_character=target.dialect.family not in _OPENAI)
 
 
 def encode(call_id: str, rule: IdRule) -> str:
@@ -95,9 +99,19 @@ def base62(seed: str, length: int) -> str:
     return "".join(digits)
 
 
+def placed(turn: int, call: int) -> str:
+    """The id of a call that has none, from its place in the conversation."""
+    return f"{PLACED}{turn}_{call}"
+
+
 def mint(response_id: str, index: int) -> str:
-    """An id for a call that its backend gave none: of the response's id and the call's place in it."""
+    """An id for a call that its backend gave none of its own: of the response's id and the call's place in it."""
     return "call_" + base62(f"{response_id}\n{index}", 24)
+
+
+def minting(request_id: str) -> Callable[[str, int], str]:
+    """`mint`, with the request's id for a response that has none."""
+    return lambda response_id, index: mint(response_id or request_id, index)
 
 
 def for_client(client: str) -> Callable[[str], str]:
@@ -108,14 +122,13 @@ def for_client(client: str) -> Callable[[str], str]:
 
 @dataclass(slots=True)
 class BackendIds:
-    """Spells one request's call ids for the backend and remembers how to read them back.
+    """Spells one request's call ids for the backend.
 
-    `restored` maps a one-way spelling to the client's id.
+    `spelled` holds those of the conversation, by what the client calls them.
     """
 
     target: Target
-    restored: dict[str, str] = field(default_factory=dict)
-    _spelled: dict[str, str] = field(default_factory=dict)
+    spelled: dict[str, str] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _rule: IdRule = field(init=False)
 
@@ -124,7 +137,7 @@ class BackendIds:
 
     def spell(self, call_id: str) -> str:
         """The backend's spelling of a client's id; the same id always gives the same spelling."""
-        known = self._spelled.get(call_id)
+        known = self.spelled.get(call_id)
         if known is not None:
             return known
         native = decode(call_id)
@@ -133,19 +146,9 @@ class BackendIds:
         while spelled in self._taken:  # a client may have an id and what looks like our escape of it
             spelled = self._fitting(f"{native}-{repeat}")
             repeat += 1
-        self._spelled[call_id] = spelled
+        self.spelled[call_id] = spelled
         self._taken.add(spelled)
-        if spelled != call_id:
-            self.restored[spelled] = call_id
         return spelled
-
-    def place(self, turn: int, call: int) -> str:
-        """The id of a call that has none, from its place in the conversation; it is spelled already."""
-        placed = f"{PLACED}{turn}_{call}"
-        spelled = self._nine_characters(placed) if self.target.dialect.call_id_mistral else placed
-        self._spelled[placed] = spelled
-        self._taken.add(spelled)
-        return placed
 
     def _fitting(self, native: str) -> str:
         return self._nine_characters(native) if self.target.dialect.call_id_mistral else encode(native, self._rule)

@@ -89,6 +89,7 @@ def write(
         recall(request, remembered)
     choices = request.sampling.n or 1
     spelling = prepare(request, client, target, losses, scope, emulation)
+    spelling.mint = ids.minting(request_id)
     limit = request.limits.max_output or 0
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
     prewarm = False
@@ -149,9 +150,9 @@ def prepare(
     names = tool_names.respell(request, target)
     return Spelling(
         names,
-        backend_ids.restored,
         ids.for_client(client),
         ids.mint,
+        backend_ids.spelled,
         wraps_custom=wraps_custom,
         declared=frozenset([tool.name for tool in request.tools if type(tool) is not HostedTool]),
         one_call=request.tool_policy.only_first or request.legacy_functions,

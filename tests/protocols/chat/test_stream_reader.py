@@ -399,11 +399,11 @@ def test_free_form_calls() -> None:
 def test_names_and_ids_are_those_that_the_client_knows() -> None:
     spelling = Spelling(
         names={"ns__f": ToolName("f", "ns"), "bash": ToolName("bash", None, "typed", "bash_20250124")},
-        ids={"short": "a-long-one"},
+        encode={"short": "as-the-client-wants-it", "x": "x"}.__getitem__,
     )
     emitted = events(call(0, "short", "ns__f"), call(1, "x", "bash"), chunk(finish="tool_calls"), spelling=spelling)
     assert [event.part for event in emitted if isinstance(event, Open)] == [
-        Call("a-long-one", "f", namespace="ns"),
+        Call("as-the-client-wants-it", "f", namespace="ns"),
         Call("x", "bash", kind="typed", tool="bash_20250124"),
     ]
 

@@ -74,7 +74,7 @@ def test_a_whole_reply() -> None:
 
 
 def test_names_and_ids_are_the_clients() -> None:
-    spelling = Spelling({"short": ToolName("a very long name", "ns", "custom")}, {"drgh_1": "original"})
+    spelling = Spelling({"short": ToolName("a very long name", "ns", "custom")}, {"drgh_1": "original"}.__getitem__)
     wire = message(
         {"type": "tool_use", "id": "drgh_1", "name": "short", "input": {}},
         {"type": "tool_use", "id": "", "name": "made_up", "input": None},
