@@ -176,7 +176,7 @@ class OneAtATime:
             self._waiting[event.k].events.append(event)
         else:
             # Blocks are not reopened for a citation that came late (mapping.md 4.7).
-            self._losses.approx(Rule.CITATIONS, ("stream",))
+            self._losses.drop(Rule.CITATIONS, ("stream",))
 
     def _close(self, event: Close, out: list[Event]) -> None:
         if event.k == self._current:

@@ -81,6 +81,6 @@ def _note_citation(citation: Citation, client: ClientProtocol, losses: LossRepor
     if client == "messages":
         losses.drop(Rule.FILE_CITATION, _AT)
     elif client != "responses":
-        losses.drop(Rule.DOC_CITATION, _AT)
+        losses.drop(Rule.FILE_CITATION if citation.kind == "file" else Rule.DOC_CITATION, _AT)
     elif citation.kind == "document":
         losses.approx(Rule.DOC_CITATION, _AT)  # its pages or characters have no place

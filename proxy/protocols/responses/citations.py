@@ -24,7 +24,7 @@ def write_citation(citation: Citation, base: int, length: int) -> Wire:
     """The annotation of a citation in a text of `length` code points that begins at `base` of the output text."""
     start = base + (citation.start if citation.start is not None else 0)
     end = base + (citation.end if citation.end is not None else length)
-    if citation.url is not None:
+    if citation.kind == "url" and citation.url is not None:
         title = citation.title if citation.title is not None else citation.url
         return {"type": "url_citation", "start_index": start, "end_index": end, "url": citation.url, "title": title}
     return {"type": "file_citation", "file_id": _file_id(citation), "filename": citation.title or "", "index": end}

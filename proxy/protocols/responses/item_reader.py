@@ -204,14 +204,11 @@ class ItemReader:
             self._settle(self.refusal_part(item, index), whole)
 
     def cite(self, growing: Growing, annotation: Wire, index: object = None) -> None:
-        """An annotation of a text part, told once. Those without a URL mean something only to OpenAI."""
+        """An annotation of a text part, told once."""
         if type(index) is int and index < growing.cites:
             return
         growing.cites += 1
-        citation = read_citation(annotation)
-        if citation.url is None:
-            self.losses.drop(Rule.FILE_CITATION, ("output", growing.k))
-        self.emit(Cite(growing.k, citation))
+        self.emit(Cite(growing.k, read_citation(annotation)))
 
     def finish_content(self, item: Item, index: int, part: Wire) -> None:
         """A whole content part: settle and close it."""
