@@ -171,6 +171,7 @@ def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: b
             rest.append(Turn(turn.role, others, turn.name, turn.extra, turn.at))
     if moved:
         losses.approx(Rule.RESULT_ORDER, turns[0].at)
+        rest = _as_one(rest)
     if not calls or last:
         return rest
     for call in calls:
@@ -179,6 +180,18 @@ def _answer(calls: list[Call], turns: list[Turn], losses: LossReport, *, last: b
             results[call.id] = Result(call.id, [Text(NO_RESULT)], is_error=True, kind=call.kind, at=call.at)
     first = Turn("user", [results[call.id] for call in calls], at=turns[0].at if turns else calls[0].at)
     return [first, *rest]
+
+
+def _as_one(turns: list[Turn]) -> list[Turn]:
+    """What the user said between results is one message behind them (mapping.md 2.6)."""
+    joined: list[Turn] = []
+    for turn in turns:
+        last = joined[-1] if joined else None
+        if last is not None and last.role == turn.role == "user" and last.name == turn.name:
+            joined[-1] = Turn("user", [*last.parts, *turn.parts], last.name, last.extra, last.at)
+        else:
+            joined.append(turn)
+    return joined
 
 
 def _take(results: dict[str, Result], part: Result, call: Call, losses: LossReport) -> None:
