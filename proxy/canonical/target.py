@@ -77,8 +77,9 @@ class Dialect:
     no_empty_tool: bool = False
     tool_content_parts: bool = False
     tool_images: bool = False
-    file_parts: bool = True
-    no_url_images: bool = False
+    file_parts: bool = True  # on all protocols
+    no_url_images: bool = False  # on all protocols
+    continues_prefill: bool = False  # goes on with a last message of the assistant's unasked
     no_stream_options: bool = False
     no_parallel_flag: bool = False
     no_tool_choice_none: bool = False
@@ -131,6 +132,7 @@ class Target:
     `stop_match`: `cancel` stops the backend at a stop string that the proxy finds in a stream, rather than wait for the
     usage that it tells at its end (7.3).
     `fan_out`: the most choices that may be asked for by a request each, 1 for one request only (7.4).
+    `same_vendor`: file ids of the client are the backend's own.
     """
 
     protocol: Literal["chat", "responses", "messages"]

@@ -24,6 +24,8 @@ from proxy.canonical.parts import (
     Turn,
 )
 from proxy.canonical.request import Request
+from proxy.canonical.target import Target
+from proxy.protocols.media_types import decoded_text, is_text, type_of
 from proxy.translation.survey import Held
 
 ERROR_MARK = "[tool error] "
@@ -71,28 +73,45 @@ def may_need_flattening(held: Held) -> bool:
     return held.errors or not (held.parts <= _FLAT and held.in_results <= _FLAT_IN_RESULTS)
 
 
-def flatten(request: Request, losses: LossReport) -> None:
+def flatten(request: Request, target: Target, losses: LossReport) -> None:
     """Make every part one that Chat and Responses both know, in place."""
+    takes_text_files = target.protocol == "responses" and target.dialect.file_parts
     for turn in request.turns:
         if turn.role != "assistant":
-            turn.parts = _flat_parts(turn.parts, losses)
+            turn.parts = _flat_parts(turn.parts, losses, text_files=takes_text_files)
 
 
-def _flat_parts(parts: list[Part], losses: LossReport) -> list[Part]:
+def flatten_documents(request: Request, losses: LossReport) -> None:
+    """Documents that are text become plain text, for Messages servers that take no files, in place."""
+    for turn in request.turns:
+        turn.parts = _without_documents(turn.parts, losses)
+        for part in turn.parts:
+            if type(part) is Result:
+                part.parts = _without_documents(part.parts, losses)
+
+
+def _without_documents(parts: list[Part], losses: LossReport) -> list[Part]:
+    flat: list[Part] = []
+    for part in parts:
+        flat += _flat_document(part, losses, text_files=False) if type(part) is Document else [part]
+    return flat
+
+
+def _flat_parts(parts: list[Part], losses: LossReport, *, text_files: bool) -> list[Part]:
     flat: list[Part] = []
     for part in parts:
         match part:
             case Text() | Call() | Reasoning() | Refusal() | Audio() | HostedCall() | Opaque():
                 flat.append(part)
             case Result():
-                _flatten_result(part, losses)
+                _flatten_result(part, losses, text_files=text_files)
                 flat.append(part)
             case Image():
                 if part.transformed:
                     losses.drop(Rule.TRANSFORMATIONS, part.at)
                 flat.append(part)
             case Document():
-                flat += _flat_document(part, losses)
+                flat += _flat_document(part, losses, text_files=text_files)
             case SearchResult():
                 losses.approx(Rule.SEARCH_RESULT, part.at)
                 flat.append(_search_result_text(part, losses))
@@ -101,9 +120,9 @@ def _flat_parts(parts: list[Part], losses: LossReport) -> list[Part]:
     return flat
 
 
-def _flatten_result(result: Result, losses: LossReport) -> None:
+def _flatten_result(result: Result, losses: LossReport, *, text_files: bool) -> None:
     parts: list[Part] = []
-    for part in _flat_parts(result.parts, losses):
+    for part in _flat_parts(result.parts, losses, text_files=text_files):
         if isinstance(part, Opaque):
             losses.approx(_opaque_rule(part), part.at)
             parts.append(Text(_opaque_text(part)))
@@ -138,16 +157,25 @@ def _marked_as_error(parts: list[Part]) -> list[Part]:
     return [Text(ERROR_MARK.strip()), *parts]
 
 
-def _flat_document(part: Document, losses: LossReport) -> list[Part]:
+def _flat_document(part: Document, losses: LossReport, *, text_files: bool) -> list[Part]:
+    """`text_files`: the backend takes files of text that are files already."""
     if part.cite:
         losses.drop(Rule.CITE_REQUEST, part.at)
     source = part.source
     if part.content is not None:
         losses.approx(Rule.TEXT_DOC, part.at)
-        return [Text(_document_header(part), cache=part.cache), *_flat_parts(part.content, losses)]
-    if source is not None and source.kind == "text":
+        return [
+            Text(_document_header(part), cache=part.cache),
+            *_flat_parts(part.content, losses, text_files=text_files),
+        ]
+    text = source.data if source is not None and source.kind == "text" else None
+    if source is not None and source.kind == "base64" and not text_files and is_text(type_of(part)):
+        text = decoded_text(source.data, part.at)
+    if text is not None:
         losses.approx(Rule.TEXT_DOC, part.at)
-        return [Text(f"{_document_header(part)}\n{source.data}", cache=part.cache)]
+        if part.detail not in (None, "auto"):
+            losses.drop(Rule.DETAIL, part.at)
+        return [Text(f"{_document_header(part)}\n{text}", cache=part.cache)]
     if part.context:
         losses.approx(Rule.CONTEXT, part.at)
         return [Text(f"Context of the next document: {part.context}"), part]

@@ -4,7 +4,7 @@ The order of the steps matters: parts are flattened before results are paired, s
 makes up is not marked as the tool's error; names are spelled last, so that every rule before sees the client's names.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
@@ -25,7 +25,7 @@ from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
-from proxy.translation.flatten import flatten, may_need_flattening, move_assistant_images
+from proxy.translation.flatten import flatten, flatten_documents, may_need_flattening, move_assistant_images
 from proxy.translation.phases import restore_phases
 from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.recall import Recall, recall
@@ -82,6 +82,8 @@ def write(
     refused_fields: frozenset[str] = frozenset(),
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
+    if target.dialect.family == "openai" and client != "messages":
+        target = replace(target, same_vendor=True)
     context = _context(request, request_id)
     tally = estimate.Tally(request) if client == "messages" and request.stream else None
     emulation = Emulation()
@@ -124,8 +126,11 @@ def prepare(
     if Image in held.parts or Document in held.parts:
         move_assistant_images(request, losses)
     loaded = loaded_names(request, held)
-    if target.protocol != "messages" and may_need_flattening(held):
-        flatten(request, losses)
+    if target.protocol != "messages":
+        if may_need_flattening(held):
+            flatten(request, target, losses)
+    elif not target.dialect.file_parts and (Document in held.parts or Document in held.in_results):
+        flatten_documents(request, losses)
     backend_ids = ids.BackendIds(target)
     arrange(request, backend_ids, losses)
     if target.protocol == "responses" and target.profile.phases:

@@ -63,6 +63,7 @@ _VLLM_CHAT = Dialect(
     single_system=True,
     tool_content_parts=True,
     tool_images=True,
+    file_parts=False,
     fields=_LOCAL_SAMPLING | {"chat_template_kwargs", "continue_final_message", "continuous_usage_stats"},
     reasoning_field="reasoning",
     thinking_switch="template",
@@ -88,6 +89,7 @@ _CHAT = _by_name(
     Dialect(
         "ollama",
         "ollama",
+        file_parts=False,
         no_url_images=True,
         no_tool_choice_none=True,
         no_forced_choice=True,
@@ -100,7 +102,9 @@ _CHAT = _by_name(
         "llamacpp",
         "llamacpp",
         named_choice=False,
+        file_parts=False,
         no_url_images=True,
+        continues_prefill=True,
         fields=_LOCAL_SAMPLING,
         thinking_switch="template",
         counts="template",
@@ -108,6 +112,7 @@ _CHAT = _by_name(
     Dialect(
         "deepseek",
         "deepseek",
+        file_parts=False,
         no_forced_thinking=True,
         efforts=frozenset({"low", "high", "max"}),
         thinking_switch="thinking",
@@ -117,6 +122,7 @@ _CHAT = _by_name(
     Dialect(
         "openrouter",
         "openrouter",
+        tool_images=True,
         fields=_LOCAL_SAMPLING | {"provider", "models", "plugins", "reasoning", "user"},
         reasoning_field="reasoning",
         thinking_switch="reasoning",
@@ -125,6 +131,7 @@ _CHAT = _by_name(
     Dialect(
         "groq",
         "groq",
+        file_parts=False,
         max_tokens_key="max_completion_tokens",
         fields=frozenset({"reasoning_format", "service_tier", "user"}),
         no_fields=frozenset({"logprobs", "top_logprobs", "logit_bias", "n"}),
@@ -135,21 +142,22 @@ _CHAT = _by_name(
         "mistral",
         "mistral",
         call_id_mistral=True,
+        tool_images=True,
         any_is="any",
         seed_key="random_seed",
         no_fields=frozenset({"logit_bias", "logprobs", "top_logprobs"}),
         no_stream_options=True,
     ),
-    Dialect("gemini", "gemini", plain_schemas=True),
-    _named("xai"),
-    Dialect("together", "together", fields=_LOCAL_SAMPLING),
-    _named("fireworks"),
-    Dialect("cerebras", "cerebras", max_tokens_key="max_completion_tokens"),
-    Dialect("moonshot", "moonshot", thinking_switch="thinking", no_fields=_NO_EFFORT),
-    Dialect("glm", "glm", thinking_switch="thinking", no_fields=_NO_EFFORT),
-    Dialect("qwen", "qwen", thinking_switch="enable_thinking", no_fields=_NO_EFFORT),
-    Dialect("minimax", "minimax", thinking_switch="thinking", no_fields=_NO_EFFORT),
-    _named("lmstudio"),
+    Dialect("gemini", "gemini", tool_images=True, plain_schemas=True),
+    Dialect("xai", "xai", file_parts=False),
+    Dialect("together", "together", file_parts=False, fields=_LOCAL_SAMPLING),
+    Dialect("fireworks", "fireworks", file_parts=False),
+    Dialect("cerebras", "cerebras", file_parts=False, max_tokens_key="max_completion_tokens"),
+    Dialect("moonshot", "moonshot", file_parts=False, thinking_switch="thinking", no_fields=_NO_EFFORT),
+    Dialect("glm", "glm", file_parts=False, thinking_switch="thinking", no_fields=_NO_EFFORT),
+    Dialect("qwen", "qwen", file_parts=False, thinking_switch="enable_thinking", no_fields=_NO_EFFORT),
+    Dialect("minimax", "minimax", file_parts=False, thinking_switch="thinking", no_fields=_NO_EFFORT),
+    Dialect("lmstudio", "lmstudio", file_parts=False),
 )
 
 _RESPONSES = _by_name(
@@ -158,8 +166,8 @@ _RESPONSES = _by_name(
     replace(_OPENAI_RESPONSES, name="azure", family="azure", key="api_key"),
     Dialect("vllm", "vllm", custom_tools=True),
     Dialect("sglang", "sglang"),
-    Dialect("ollama", "ollama", lax_terminal=True),
-    Dialect("llamacpp", "llamacpp", lax_terminal=True),
+    Dialect("ollama", "ollama", no_url_images=True, lax_terminal=True),
+    Dialect("llamacpp", "llamacpp", file_parts=False, no_url_images=True, lax_terminal=True),
     Dialect("lmstudio", "lmstudio", lax_terminal=True),
     _named("deepseek"),
 )
@@ -168,19 +176,29 @@ _MESSAGES = _by_name(
     Dialect(),
     Dialect("anthropic", "anthropic", auto_cache="top_level", binding_controls=True, hosted_tools=_HOSTED),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
-    Dialect("bedrock", "bedrock", key="bearer", no_fields=frozenset({"service_tier"}), auto_cache="marks"),
+    Dialect(
+        "bedrock",
+        "bedrock",
+        key="bearer",
+        no_url_images=True,
+        no_fields=frozenset({"service_tier"}),
+        auto_cache="marks",
+    ),
     Dialect(
         "vertex",
         "vertex",
         key="bearer",
+        no_url_images=True,
         model_in_path=True,
         version_in_body="vertex-2023-10-16",
         no_fields=frozenset({"service_tier"}),
         auto_cache="marks",
     ),
+    Dialect("ollama", "ollama", no_url_images=True, unsigned_thinking=True),
+    Dialect("llamacpp", "llamacpp", file_parts=False, no_url_images=True, unsigned_thinking=True),
     *(
         Dialect(name, name, unsigned_thinking=True)
-        for name in ("vllm", "sglang", "ollama", "llamacpp", "deepseek", "glm", "moonshot", "minimax", "qwen")
+        for name in ("vllm", "sglang", "deepseek", "glm", "moonshot", "minimax", "qwen")
     ),
 )
 

@@ -5,6 +5,7 @@ import pytest
 from proxy.canonical.loss import LossReport
 from proxy.canonical.parts import Document, Image, Opaque, Part, Result, SearchResult, Source, Text, Turn
 from proxy.canonical.request import Request
+from proxy.canonical.target import Target
 from proxy.translation.flatten import flatten, move_assistant_images
 
 PNG = Image(Source("base64", "AAAA", "image/png"))
@@ -58,7 +59,7 @@ PNG = Image(Source("base64", "AAAA", "image/png"))
 def test_parts_of_a_user_turn(part: Part, written: list[Part], losses: list[str]) -> None:
     request = Request("messages", "m", turns=[Turn("user", [part])])
     report = LossReport()
-    flatten(request, report)
+    flatten(request, Target("responses", "m"), report)
     assert request.turns == [Turn("user", written)]
     assert [loss.rule for loss in report.losses] == losses
 

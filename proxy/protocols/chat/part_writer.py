@@ -25,10 +25,10 @@ from proxy.canonical.parts import (
 from proxy.canonical.target import Target
 from proxy.protocols.chat.tables import OPAQUE_RULES
 from proxy.protocols.fields import Wire
+from proxy.protocols.media_types import file_name, sent_type
 
 _MEDIA_TYPES = {"image/jpg": "image/jpeg"}  # the registered name; some backends refuse the other
 MARKS = frozenset({"prompt_cache_breakpoint", "cache_control"})  # what a cache mark is called
-_FILE_NAME = "document.pdf"  # backends want one (mapping.md 4.3)
 
 
 def text_part(text: str) -> Wire:
@@ -92,7 +92,7 @@ class PartWriter:
                     self._losses.refuse(Rule.IMAGE, part.at, "the backend takes no image URLs; send the image itself.")
                 url = source.data
             case "base64":
-                url = _data_url(source, "image/png")
+                url = _data_url(source.media_type or "image/png", source)
             case "file":
                 self._losses.refuse(Rule.FILE_ID, part.at, "Chat Completions has no file ids for images.")
             case "text":
@@ -116,16 +116,22 @@ class PartWriter:
         if source.kind == "file":
             return self._file_id(part, source)
         if not self._target.dialect.file_parts:
-            self._losses.refuse(Rule.DOC_TYPE, part.at, "the backend takes no files.")
-        if part.detail is not None:
-            self._losses.drop(Rule.DETAIL, part.at)
-        content = _data_url(source, "application/pdf")
-        return {"type": "file", "file": {"filename": part.title or _FILE_NAME, "file_data": content}}
+            self._losses.refuse(Rule.DOC_TYPE, part.at, "the backend takes no files; send what they say as text.")
+        self._note_detail(part)
+        media_type = sent_type(part)
+        content = _data_url(media_type, source)
+        return {"type": "file", "file": {"filename": file_name(part, media_type), "file_data": content}}
 
     def _file_id(self, part: Document, source: Source) -> Wire:
         if not self._target.same_vendor:
             self._losses.refuse(Rule.FILE_ID, part.at, "file ids mean something only to the vendor that gave them.")
+        self._note_detail(part)
         return {"type": "file", "file": {"file_id": source.data}}
+
+    def _note_detail(self, part: Document) -> None:
+        """How closely to look at a file is Responses' to say; `auto` asks nothing."""
+        if part.detail not in (None, "auto"):
+            self._losses.drop(Rule.DETAIL, part.at)
 
     def _audio(self, part: Audio) -> Wire | None:
         if part.id is not None:
@@ -134,6 +140,5 @@ class PartWriter:
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": part.format}}
 
 
-def _data_url(source: Source, fallback: str) -> str:
-    media_type = source.media_type or fallback
+def _data_url(media_type: str, source: Source) -> str:
     return f"data:{_MEDIA_TYPES.get(media_type, media_type)};base64,{source.data}"

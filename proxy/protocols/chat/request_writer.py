@@ -86,7 +86,7 @@ def _write_prefill(request: Request, sender: _Sender) -> None:
     if sender.takes("continue_final_message"):
         sender.body["continue_final_message"] = True
         sender.body["add_generation_prompt"] = False
-    else:
+    elif not sender.dialect.continues_prefill:
         sender.losses.approx(Rule.PREFILL, last.at)
 
 

@@ -38,9 +38,10 @@ from proxy.protocols.fields import (
     report_unknown,
     text,
 )
+from proxy.protocols.media_types import PDF
 from proxy.protocols.messages.arguments import unwrapped
 from proxy.protocols.messages.citations import read_citations
-from proxy.protocols.messages.tables import PDF, SERVER_RESULTS, SERVER_TOOLS
+from proxy.protocols.messages.tables import SERVER_RESULTS, SERVER_TOOLS
 
 
 @dataclass(slots=True)

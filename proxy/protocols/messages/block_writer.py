@@ -30,9 +30,10 @@ from proxy.canonical.parts import (
 )
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire, invalid
+from proxy.protocols.media_types import PDF, decoded_text, essence, is_text, type_of
 from proxy.protocols.messages.arguments import arguments_object
 from proxy.protocols.messages.citations import WEB, is_own
-from proxy.protocols.messages.tables import IMAGE_TYPES, PDF, is_native
+from proxy.protocols.messages.tables import IMAGE_TYPES, is_native
 
 EMPTY_ERROR = "error"  # an error without content is refused (messages.md 12, rule 18)
 
@@ -161,11 +162,13 @@ class BlockWriter:
     def _document(self, part: Document) -> Wire:
         if part.detail not in (None, "auto"):
             self.losses.drop(Rule.DETAIL, part.at)
+        if not self.target.dialect.file_parts:
+            self.losses.refuse(Rule.DOC_TYPE, part.at, "the backend takes no files; send what they say as text.")
         if part.content is not None:
             content = self._nested(part.content, part.at)
             block: Wire = {"type": "document", "source": {"type": "content", "content": content}}
         elif part.source is not None:
-            block = {"type": "document", "source": self._document_source(part.source, part.at)}
+            block = {"type": "document", "source": self._document_source(part, part.source)}
         else:
             invalid(part.at, "expected a document, got none.")
         if part.title:
@@ -176,22 +179,22 @@ class BlockWriter:
             block["citations"] = {"enabled": True}
         return marked(block, part.cache)
 
-    def _document_source(self, source: Source, path: Path) -> Wire:
+    def _document_source(self, part: Document, source: Source) -> Wire:
         match source.kind:
             case "url":
                 return {"type": "url", "url": source.data}
             case "text":
                 return {"type": "text", "media_type": "text/plain", "data": source.data}
             case "file":
-                return self._file(source, path)
+                return self._file(source, part.at)
             case "base64":
-                if _essence(source.media_type) == PDF or source.data.startswith(PDF_START):
+                media_type = type_of(part)
+                if media_type == PDF:
                     return {"type": "base64", "media_type": PDF, "data": source.data}
-                if not _is_text_type(_essence(source.media_type)):
-                    self.losses.refuse(
-                        Rule.DOC_TYPE, path, f"documents are PDF or plain text, not '{source.media_type}'."
-                    )
-                return {"type": "text", "media_type": "text/plain", "data": _decoded(source.data, path)}
+                if not is_text(media_type):
+                    known = media_type or source.media_type
+                    self.losses.refuse(Rule.DOC_TYPE, part.at, f"documents are PDF or plain text, not '{known}'.")
+                return {"type": "text", "media_type": "text/plain", "data": decoded_text(source.data, part.at)}
             case _:
                 assert_never(source.kind)
 
@@ -280,35 +283,14 @@ def write_mark(ttl: Ttl | None) -> Wire:
     return {"type": "ephemeral", "ttl": "1h"} if ttl == "long" else {"type": "ephemeral"}
 
 
-# --- media types ---
+# --- types of images ---
 
-PDF_START = "JVBERi"  # base64 of "%PDF-"
 _MAGIC = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\x89PNG", "image/png"),
     (b"GIF8", "image/gif"),
 )
 _ALIASES = {"image/jpg": "image/jpeg"}
-_TEXT_TYPES = frozenset(
-    {
-        "application/json",
-        "application/xml",
-        "application/javascript",
-        "application/yaml",
-        "application/x-yaml",
-        "application/toml",
-        "application/sql",
-        "application/x-sh",
-    }
-)
-
-
-def _essence(media_type: str | None) -> str:
-    return (media_type or "").split(";", 1)[0].strip().lower()
-
-
-def _is_text_type(media_type: str) -> bool:
-    return media_type.startswith("text/") or media_type in _TEXT_TYPES or media_type.endswith(("+json", "+xml"))
 
 
 def _image_type(source: Source) -> str | None:
@@ -322,13 +304,6 @@ def _image_type(source: Source) -> str | None:
             return media_type
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
-    declared = _essence(source.media_type)
+    declared = essence(source.media_type)
     declared = _ALIASES.get(declared, declared)
     return declared if declared in IMAGE_TYPES else None
-
-
-def _decoded(encoded: str, path: Path) -> str:
-    try:
-        return b64decode(encoded).decode()
-    except ValueError:
-        invalid(path, "expected base64 of UTF-8 text.")

@@ -69,7 +69,6 @@ HOSTED_TYPES = HOSTED_BLOCKS | OPAQUE_BLOCKS - {"container_upload"}
 
 # What a base64 image may be (messages.md 7.5).
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-PDF = "application/pdf"
 
 
 def is_native(block: dict[str, object]) -> bool:

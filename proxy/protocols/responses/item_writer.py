@@ -28,6 +28,7 @@ from proxy.canonical.request import Instruction
 from proxy.canonical.target import Target
 from proxy.protocols.arguments import arguments_text
 from proxy.protocols.fields import Wire
+from proxy.protocols.media_types import file_name, sent_type
 
 MAX_OUTPUT_CHARACTERS = 10 * 1024 * 1024  # of one tool output (responses.md 4.2)
 MEDIA_TYPES = {"image/jpg": "image/jpeg"}  # the registered name; the other one is refused
@@ -82,6 +83,11 @@ def _assistant_items(items: list[Wire], turn: Turn, losses: LossReport) -> None:
                 _flush_texts(items, texts)
             texts.append(part)
             _note_unsaid(part, turn.at, losses)
+        elif isinstance(part, Audio):
+            losses.approx(Rule.AUDIO, part.at or turn.at)  # an earlier spoken answer is its words (mapping.md 4.4)
+            _flush_texts(items, texts)
+            texts.append(Text(part.transcript or ""))
+            _flush_texts(items, texts)
         else:
             item = _assistant_item(part, turn, losses)
             if item is not None:
@@ -236,7 +242,12 @@ def _image(part: Image, target: Target, losses: LossReport) -> Wire:
         return {"type": "input_image", "file_id": _file_id(part.source, part.at, target, losses), "detail": detail}
     if part.source.kind == "text":
         losses.refuse(Rule.CONTENT, part.at, "an image can't be given as text.")
-    return {"type": "input_image", "image_url": _url(part.source, "image/png"), "detail": detail}
+    if part.source.kind == "url" and target.dialect.no_url_images:
+        losses.refuse(Rule.IMAGE, part.at, "the backend takes no image URLs; send the image itself.")
+    url = (
+        part.source.data if part.source.kind == "url" else _data_url(part.source.media_type or "image/png", part.source)
+    )
+    return {"type": "input_image", "image_url": url, "detail": detail}
 
 
 def _file(part: Document, target: Target, losses: LossReport) -> Wire:
@@ -245,6 +256,8 @@ def _file(part: Document, target: Target, losses: LossReport) -> Wire:
         losses.approx(Rule.TEXT_DOC, part.at)
         return {"type": "input_text", "text": _document_text(part)}
     written: Wire = {"type": "input_file"}
+    if not target.dialect.file_parts:
+        losses.refuse(Rule.DOC_TYPE, part.at, "the backend takes no files; send what they say as text.")
     if source.kind == "file":
         written["file_id"] = _file_id(source, part.at, target, losses)
     elif source.kind == "url":
@@ -252,8 +265,9 @@ def _file(part: Document, target: Target, losses: LossReport) -> Wire:
         if part.title:
             written["filename"] = part.title
     else:
-        written["file_data"] = _url(source, "application/pdf")
-        written["filename"] = part.title or "document.pdf"
+        media_type = sent_type(part)
+        written["file_data"] = _data_url(media_type, source)
+        written["filename"] = file_name(part, media_type)
     if part.detail in FILE_DETAILS:
         written["detail"] = part.detail
     return written
@@ -264,11 +278,7 @@ def _document_text(part: Document) -> str:
     return part.source.data if part.source is not None else "\n".join(texts)
 
 
-def _url(source: Source, assumed_type: str) -> str:
-    """A web address as it is, bytes as a data URL; `assumed_type` is that of bytes whose type nobody told."""
-    if source.kind == "url":
-        return source.data
-    media_type = source.media_type or assumed_type
+def _data_url(media_type: str, source: Source) -> str:
     return f"data:{MEDIA_TYPES.get(media_type, media_type)};base64,{source.data}"
 
 
