@@ -203,23 +203,25 @@ def _is_whole(text: str) -> bool:
     return True
 
 
-def read_fragment(wire: Wire, *, exact: bool) -> Fragment:
+def read_fragment(wire: Wire, exact: bool) -> Fragment:
     """One entry of `tool_calls`. Raises `InexactNumber` like `value_text`."""
     custom = wire.get("custom")
-    function = wire.get("function")
-    called: Wire = custom if is_object(custom) else function if is_object(function) else {}
-    kind: CallKind = "custom" if is_object(custom) else "function"
+    kind: CallKind = "function" if custom is None or not is_object(custom) else "custom"
+    called = custom if kind == "custom" else wire.get("function")
+    if type(called) is not dict:
+        called = {}
     index = wire.get("index")
     call_id = wire.get("id")
     name = called.get("name")
     signature = wire.get(CALL_SIGNATURE)
-    arguments = called.get("input" if kind == "custom" else "arguments")
+    arguments = called.get("arguments" if kind == "function" else "input")
+    whole = arguments is not None and type(arguments) is not str
     return Fragment(
         index if type(index) is int else None,
         call_id if type(call_id) is str and call_id not in ("", "null") else None,
         name if type(name) is str and name else None,
-        arguments if type(arguments) is str else "" if arguments is None else value_text(arguments, exact=exact),
-        arguments is not None and type(arguments) is not str,
+        value_text(arguments, exact=exact) if whole else arguments or "",
+        whole,
         kind,
-        signature if is_object(signature) and signature else None,
+        signature if signature and is_object(signature) else None,
     )

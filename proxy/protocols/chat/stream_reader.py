@@ -175,8 +175,9 @@ class StreamReader:
 
     def _delta(self, delta: Wire, logprobs: list[object] | None) -> None:
         """A delta with anything in it; the order is that of a message, whatever that of the keys is."""
+        calls, legacy = delta.get("tool_calls"), delta.get("function_call")
         # Read before anything is told: numbers in them may be in want of a better decoder.
-        fragments = self._fragments(delta)
+        fragments = self._fragments(calls, legacy) if calls or legacy else ()
         self._reasoning(delta)
         content = delta.get("content")
         if content:
@@ -194,13 +195,12 @@ class StreamReader:
         if delta.get("audio"):
             self._losses.drop(Rule.AUDIO, (*_MESSAGE, "audio"))
 
-    def _fragments(self, delta: Wire) -> list[Fragment]:
+    def _fragments(self, calls: object, legacy: object) -> list[Fragment]:
         """What there is of calls. Raises `InexactNumber`."""
-        calls, legacy = delta.get("tool_calls"), delta.get("function_call")
-        entries = calls if type(calls) is list else [calls] if calls else []
-        if is_object(legacy):
-            entries = [*entries, {"index": 0, "function": legacy}]
-        return [read_fragment(entry, exact=self.exact) for entry in entries if is_object(entry)]
+        entries = calls if type(calls) is list else [calls]
+        if legacy is not None:
+            entries = [*entries, {"index": 0, "function": legacy} if is_object(legacy) else None]
+        return [read_fragment(entry, self.exact) for entry in entries if type(entry) is dict]
 
     def _reasoning(self, delta: Wire) -> None:
         details = delta.get("reasoning_details")
