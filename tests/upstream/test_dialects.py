@@ -34,9 +34,18 @@ def test_a_name_in_the_settings_goes_before_the_host() -> None:
     assert dialect_for("chat", "https://api.openai.com/v1", "vllm", {}) == PROFILES["chat"]["vllm"]
 
 
-@pytest.mark.parametrize("protocol", PROFILES)
-def test_a_name_without_a_profile_in_this_protocol_is_still_that_vendor(protocol: Protocol) -> None:
-    assert dialect_for(protocol, "https://api.x.ai/v1", None, {}) == Dialect("xai", "xai")
+@pytest.mark.parametrize(
+    ("protocol", "host", "name"),
+    [
+        ("chat", "aiplatform.googleapis.com", "vertex"),
+        ("responses", "api.x.ai", "xai"),
+        ("messages", "api.x.ai", "xai"),
+    ],
+)
+def test_a_name_without_a_profile_in_this_protocol_is_still_that_vendor(
+    protocol: Protocol, host: str, name: str
+) -> None:
+    assert dialect_for(protocol, f"https://{host}/v1", None, {}) == Dialect(name, name)
 
 
 def test_openai_takes_short_call_ids_and_ollama_ignores_that_no_tool_may_be_called() -> None:
