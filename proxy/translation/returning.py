@@ -257,9 +257,29 @@ def strip_envelopes(wire: object, path: Path, losses: LossReport, *, as_text: bo
                 losses.drop(Rule.FOREIGN_REASONING, (*path, index))
                 kept = [other for other in kept if not (is_object(other) and other.get("id") == value["tool_use_id"])]
             else:
+                lists = _lists_of(value)
                 strip_envelopes(value, (*path, index), losses, as_text=as_text)
-                kept.append(value)
+                if not (is_object(value) and _is_emptied(value, lists)):
+                    kept.append(value)
         wire[:] = kept
+
+
+_IDLE = frozenset({"role", "type", "id", "status", "name", "phase"})  # say nothing in a message that has nothing else
+
+
+def _lists_of(wire: object) -> list[str]:
+    """The fields of an assistant's message that may have held envelopes."""
+    if not is_object(wire) or wire.get("role") != "assistant":
+        return []
+    return [name for name in ("content", DETAILS) if isinstance(wire.get(name), list) and wire[name]]
+
+
+def _is_emptied(message: Wire, lists: list[str]) -> bool:
+    """Whether a message had nothing but envelopes in these fields: no vendor takes an answer that says nothing."""
+    emptied = [name for name in lists if not message[name]]
+    if DETAILS in emptied:
+        del message[DETAILS]
+    return bool(emptied) and not any(message[name] for name in message.keys() - _IDLE)
 
 
 def _as_text(wire: Wire) -> Wire | None:

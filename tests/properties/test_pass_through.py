@@ -97,6 +97,9 @@ def test_only_envelopes_are_taken_out(protocol: Protocol, data: st.DataObject) -
     request = data.draw(with_unknown_fields(data.draw(conversations(protocol)), most=1))
     lists = holders(protocol, request)
     before = decoded(json.dumps(request).encode())
+    for message in before.get("messages", ()):
+        if message.get("reasoning_details") == []:
+            del message["reasoning_details"]  # a list that held nothing else goes with it
     told: list[str] = []
     for path, entries in lists:
         index = data.draw(st.integers(0, len(entries)))

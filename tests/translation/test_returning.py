@@ -480,3 +480,40 @@ def test_a_signature_may_come_behind_its_call() -> None:
     answer = assemble("messages", read_events(written.decode()).events)
     (said,) = history(prepared("messages", with_answer("messages", request, answer), backend))
     assert said["tool_calls"] == [{**tool_call("call_a"), "extra_content": signature}]
+
+
+# --- within one protocol (mapping.md P1) ---
+
+FOREIGN = "drg0.ffffffffffff.eJw.0123456789abcdef"
+ENTRY = {"type": "reasoning.encrypted", "data": FOREIGN, "format": "dragoman-v1"}
+THOUGHT = {"type": "redacted_thinking", "data": FOREIGN}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "said", "left"),
+    [
+        ("messages", {"content": [THOUGHT]}, None),
+        ("messages", {"content": [THOUGHT, text("So.")]}, {"content": [text("So.")]}),
+        ("chat", {"content": None, "reasoning_details": [ENTRY]}, None),
+        ("chat", {"content": "", "reasoning_details": [ENTRY], "annotations": []}, None),
+        ("chat", {"content": "So.", "reasoning_details": [ENTRY]}, {"content": "So."}),
+        (
+            "chat",
+            {"content": None, "reasoning_details": [ENTRY], "tool_calls": [tool_call("call_a")]},
+            {"content": None, "tool_calls": [tool_call("call_a")]},
+        ),
+        ("chat", {"content": ""}, {"content": ""}),
+    ],
+)
+def test_a_message_of_nothing_but_envelopes_goes(protocol: Protocol, said: Json, left: Json) -> None:
+    words = {"role": "user", "content": "go"}
+    request = {**first_request(protocol, stream=False), "messages": [words, {"role": "assistant", **said}, words]}
+    messages = json.loads(prepared(protocol, request, target(protocol)).body)["messages"]
+    assert messages == [words, *([{"role": "assistant", **left}] if left is not None else []), words]
+
+
+def test_an_item_of_nothing_but_an_envelope_goes() -> None:
+    item = {"type": "reasoning", "summary": [], "encrypted_content": FOREIGN}
+    words = {"role": "user", "content": "go"}
+    request = {**first_request("responses", stream=False), "input": [words, item, words]}
+    assert json.loads(prepared("responses", request, target("responses")).body)["input"] == [words, words]
