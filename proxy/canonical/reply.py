@@ -39,8 +39,8 @@ class ReplyContext:
     of the prompt in tokens, for a backend that did not tell, or not yet when a `message_start` leaves. `sequence` is
     the number of the next event, where a writer ends a Responses stream that was passed through. `prewarmed`: the
     backend was asked to fill its cache and to answer nothing. `limit_field`: what the client called its output limit.
-    `choice`: which of several choices a stream is about, from 0, where each is an answer of its own; it is known when
-    the stream starts.
+    `choice`: which of several `choices` a stream is about, from 0, where each is an answer of its own; it is known
+    when the stream starts.
     """
 
     request_id: str
@@ -60,5 +60,6 @@ class ReplyContext:
     limit_field: str | None = None
     sequence: int = 0
     choice: int = 0
+    choices: int = 1
     tools: frozenset[str] = frozenset()
     extra: Extra | None = None

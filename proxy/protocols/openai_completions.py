@@ -159,9 +159,12 @@ class Paragraphs:
         return apart
 
 
+_COUNTS = ("prompt_tokens", "completion_tokens")
+
+
 def read_usage(wire: object) -> Usage | None:
     """Token counts as Chat servers give them (mapping.md 10.2); None when there are none."""
-    if not is_object(wire) or not (wire.keys() & {"prompt_tokens", "completion_tokens"}):
+    if not is_object(wire) or not any(type(wire.get(name)) in (int, float) for name in _COUNTS):
         return None
     prompt = wire.get("prompt_tokens_details")
     prompt = prompt if is_object(prompt) else {}

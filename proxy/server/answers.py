@@ -46,8 +46,10 @@ async def beginning(answer: Answer) -> bytes:
 
 
 def note_estimate(exchange: Exchange, prepared: Prepared) -> None:
-    """Mark the reply of a backend that has told no usage: a Messages client is given numbers all the same."""
-    if exchange.client == "messages" and not prepared.same_protocol and prepared.usage is None:
+    """Mark the reply of a backend that has told no usage: the client is given numbers all the same."""
+    told = prepared.same_protocol or prepared.usage is not None
+    shown = not prepared.stream or prepared.client in ("messages", "responses") or prepared.context.include_usage
+    if not told and shown and prepared.choices == 1:
         exchange.add_header("dragoman-usage", "estimated")
 
 

@@ -108,6 +108,8 @@ class Relay(ClientStream):
             if out is None:
                 answer, first = await self._ask(self._prepared.body)
         self._exchange.usage, self._exchange.stop = self._prepared.usage, self._prepared.stop
+        if self._response is None and self._exchange.client != "messages":
+            note_estimate(self._exchange, self._prepared)
         return await self._deliver(out)
 
     # ---- toward the client
@@ -129,7 +131,8 @@ class Relay(ClientStream):
         return await self._end(out)
 
     async def _commit(self) -> StreamResponse:
-        if self._translation.usage is None:
+        # Only Messages tells of the prompt before all is told; toward others the backend still has until the end.
+        if self._translation.usage is None and self._exchange.client == "messages":
             note_estimate(self._exchange, self._prepared)
         return await super()._commit()
 

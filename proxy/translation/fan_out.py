@@ -20,7 +20,7 @@ def fan_out(prepared: Prepared) -> tuple[list[Prepared], "Choices"]:
     choices = Choices(prepared.choices)
     each: list[Prepared] = []
     for number in range(prepared.choices):
-        context = replace(prepared.context)
+        context = replace(prepared.context, choices=prepared.choices)
         last = _Joining(choices, number, context)
         each.append(prepared.of_choice(context, partial(choices.keep, number), last))
     return each, choices

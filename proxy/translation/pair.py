@@ -125,8 +125,9 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     written.context.model_override = override
     written.context.native_finish_reason = options.native_finish_reason
     written.context.responses_done = options.responses_done
-    cuts = written.emulation.cuts and seen.client != "messages"
-    if cuts or (seen.client == "messages" and not seen.stream):  # few backends do not tell, with a whole reply
+    if seen.client != "messages":
+        written.context.estimate_prompt = partial(_estimate, target.protocol, written.body)
+    elif not seen.stream:  # few backends do not tell, with a whole reply
         written.context.estimate_prompt = partial(_estimate, seen.client, seen.raw)
     return Prepared(
         seen.client,
@@ -146,7 +147,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
 
 
 def _estimate(client: ClientProtocol, raw: bytes) -> int:
-    """Tokens of the prompt of a request that has been let go."""
+    """Tokens of the prompt of a request that has been let go, or of what became of it."""
     return estimate.tokens(read_request(peek(client, raw)))
 
 

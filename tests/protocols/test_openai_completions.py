@@ -41,7 +41,9 @@ from proxy.protocols.openai_completions import FINISH_REASONS, finish_reason, re
             Usage(output=8, reasoning=5),
         ),
         ({"prompt_tokens": 9.0, "completion_tokens": -1}, Usage(input_fresh=9)),
-        ({"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": []}, Usage()),
+        ({"prompt_tokens": 9, "completion_tokens": True, "prompt_tokens_details": []}, Usage(input_fresh=9)),
+        ({"prompt_tokens": "9", "completion_tokens": True}, None),
+        ({"prompt_tokens": None, "completion_tokens": None}, None),
     ],
 )
 def test_each_token_is_counted_once(wire: object, usage: Usage | None) -> None:

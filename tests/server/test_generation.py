@@ -198,6 +198,29 @@ async def test_an_estimate_says_that_it_is_one(stream: bool, streams: bool, told
     assert ((3, 1) in counted) is told
 
 
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize(
+    ("client", "backend", "stream", "streams"),
+    [
+        ("responses", "chat", False, False),
+        ("responses", "chat", False, True),
+        ("responses", "chat", True, False),
+        ("chat", "messages", False, False),
+    ],
+)
+async def test_an_estimate_says_so_where_that_can_still_be_said(
+    client: str, backend: ProtocolName, stream: bool, streams: bool, told: bool
+) -> None:
+    usage = json.dumps(REPLIES[backend]["usage"]).encode()
+    script = [
+        step if told or not isinstance(step, bytes) else step.replace(usage, b"null".ljust(len(usage)))
+        for step in says_hello(backend, streamed=streams)
+    ]
+    async with before(backend, script) as (proxy, _):
+        _, headers, _ = await proxy.post(PATHS[client], {**REQUESTS[client], "stream": stream})
+    assert (headers.get("dragoman-usage") == "estimated") is not told
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_an_exchange_leaves_one_record_without_its_text(stream: bool) -> None:
     async with before("messages", says_hello("messages", streamed=stream)) as (proxy, _):

@@ -21,6 +21,7 @@ from proxy.protocols.openai_completions import (
     service_tier,
     write_usage,
 )
+from proxy.protocols.untold_usage import estimated, said_in
 
 PREFIX = "chatcmpl"
 
@@ -83,8 +84,11 @@ def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
         "model": reply_model(reply.model, context),
         "choices": [_write_choice(index, choice, context) for index, choice in enumerate(replies)],
     }
-    if reply.usage is not None:
-        wire["usage"] = write_usage(reply.usage)
+    usage = reply.usage
+    if usage is None and len(replies) == 1:
+        usage = estimated(context, said_in(reply.parts))
+    if usage is not None:
+        wire["usage"] = write_usage(usage)
     tier = service_tier(reply.service_tier)
     if tier is not None:
         wire["service_tier"] = tier

@@ -29,6 +29,7 @@ from proxy.protocols.chat.reply_writer import detail_entries, reply_id, stop_fie
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
+from proxy.protocols.untold_usage import bytes_of, estimated
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -49,6 +50,7 @@ class StreamWriter:
         "_failed",
         "_first",
         "_grown",
+        "_guesses",
         "_heads",
         "_inserted",
         "_paragraphs",
@@ -57,6 +59,7 @@ class StreamWriter:
         "_reason_end",
         "_reasoned",
         "_refused",
+        "_said",
         "_start",
         "_tails",
         "_usage",
@@ -68,6 +71,8 @@ class StreamWriter:
         self._reason_end = b"}]" + usage + b"}\n\n"
         self._end = b',"logprobs":null,"finish_reason":null' + self._reason_end
         self._start: Start | None = None
+        self._guesses = False  # nobody has told of any usage yet, and the client wants to know
+        self._said = 0  # bytes, as long as one has to guess
         self._base = b""
         self._prefix = b""
         self._parts: list[ReplyPart] = []
@@ -92,7 +97,7 @@ class StreamWriter:
             match event:
                 case Delta():
                     k, text = event.k, event.text
-                    if (head := self._heads[k]) and text and event.logprobs is None:
+                    if (head := self._heads[k]) and text and event.logprobs is None and not self._guesses:
                         self._grown[k] += len(text)
                         out += (head, dumps(text), self._tails[k])
                     else:
@@ -126,6 +131,7 @@ class StreamWriter:
     def _begin(self, start: Start, out: list[bytes]) -> None:
         self._start = start
         self._usage = start.usage
+        self._guesses = start.usage is None and self._context.include_usage and self._context.choices == 1
         self._name(service_tier(start.service_tier))
         out.append(self._chunk(_ROLE))
 
@@ -201,6 +207,8 @@ class StreamWriter:
         head = self._heads[k]
         if not text:
             return
+        if self._guesses:
+            self._said += bytes_of(text)
         if not head:
             if head is not None:  # hidden
                 return
@@ -251,8 +259,11 @@ class StreamWriter:
         self._explain(finish.stop, out)
         why = dumps(stop_fields(finish.stop, self._context))[1:-1]
         out += (self._prefix, b'{},"logprobs":null,', why, self._reason_end)
-        if self._context.include_usage and self._usage is not None:
-            out += (self._base, b'],"usage":', dumps(write_usage(self._usage)), b"}\n\n")
+        usage = self._usage
+        if usage is None and self._guesses:
+            usage = estimated(self._context, self._said)
+        if self._context.include_usage and usage is not None:
+            out += (self._base, b'],"usage":', dumps(write_usage(usage)), b"}\n\n")
 
     def _explain(self, stop: Stop, out: list[bytes]) -> None:
         """Why the model declined, unless it said so itself."""

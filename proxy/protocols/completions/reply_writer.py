@@ -11,6 +11,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, finish_reason, reply_model, write_usage
+from proxy.protocols.untold_usage import estimated, said_in
 
 
 def write_common(
@@ -43,8 +44,11 @@ def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
     reply = replies[0]
     wire = write_common(reply.id, reply.created, reply.model, reply.fingerprint, context)
     wire["choices"] = [_write_choice(index, choice) for index, choice in enumerate(replies)]
-    if reply.usage is not None:
-        wire["usage"] = write_usage(reply.usage)
+    usage = reply.usage
+    if usage is None and len(replies) == 1:
+        usage = estimated(context, said_in(reply.parts))
+    if usage is not None:
+        wire["usage"] = write_usage(usage)
     return jsontext.dumps(wire)
 
 

@@ -26,6 +26,7 @@ from proxy.canonical.usage import Usage
 from proxy.protocols.completions.reply_writer import write_common, write_reason
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, write_usage
 from proxy.protocols.openai_errors import write_error
+from proxy.protocols.untold_usage import bytes_of, estimated
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -34,10 +35,24 @@ DONE = b"data: [DONE]\n\n"
 class StreamWriter:
     """Events in, bytes out. `write` may be called with any number of events at a time."""
 
-    __slots__ = ("_base", "_context", "_end", "_failed", "_head", "_paragraphs", "_place", "_speaks", "_usage")
+    __slots__ = (
+        "_base",
+        "_context",
+        "_end",
+        "_failed",
+        "_guesses",
+        "_head",
+        "_paragraphs",
+        "_place",
+        "_said",
+        "_speaks",
+        "_usage",
+    )
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
+        self._guesses = False  # nobody has told of any usage yet, and the client wants to know
+        self._said = 0  # bytes, as long as one has to guess
         self._base = b""
         self._head = b""
         self._place = b""  # what stands between a text and its finish reason
@@ -81,12 +96,15 @@ class StreamWriter:
 
     def _begin(self, start: Start) -> None:
         self._usage = start.usage
+        self._guesses = start.usage is None and self._context.include_usage and self._context.choices == 1
         common = write_common(start.id, start.created, start.model, start.fingerprint, self._context)
         self._base = b"data: " + jsontext.dumps(common)[:-1] + b',"choices":['
         self._head = self._base + b'{"text":'
         self._place = b',"index":%d,"logprobs":null,"finish_reason":' % self._context.choice
 
     def _delta(self, k: int, text: str, out: list[bytes]) -> None:
+        if self._guesses:
+            self._said += bytes_of(text)
         speaks = self._speaks[k]
         if speaks is None or not text:
             return
@@ -99,5 +117,8 @@ class StreamWriter:
     def _finish(self, finish: Finish, out: list[bytes]) -> None:
         reason = jsontext.dumps(write_reason(finish.stop))
         out += (self._head, b'""', self._place, reason, self._end)
-        if self._context.include_usage and self._usage is not None:
-            out += (self._base, b'],"usage":', jsontext.dumps(write_usage(self._usage)), b"}\n\n")
+        usage = self._usage
+        if usage is None and self._guesses:
+            usage = estimated(self._context, self._said)
+        if self._context.include_usage and usage is not None:
+            out += (self._base, b'],"usage":', jsontext.dumps(write_usage(usage)), b"}\n\n")

@@ -5,20 +5,19 @@ since the client sends back what it got and the vendor refuses empty text.
 """
 
 import hashlib
-import math
 import re
 from typing import assert_never
 
 from proxy.canonical.jsontext import dumps
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
 from proxy.canonical.reply import Reply, ReplyContext
-from proxy.canonical.usage import Usage
 from proxy.protocols.fields import Wire
 from proxy.protocols.messages.arguments import FREE_TEXT, arguments_object
 from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
 from proxy.protocols.messages.usage import write_usage
+from proxy.protocols.untold_usage import estimated, said_in
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
@@ -29,7 +28,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     message = message_object(reply.id, reply.model, context)
     message["content"] = blocks
     message |= write_stop(reply.stop, calls, refused)
-    usage = reply.usage or estimated(context, sum(map(_size, reply.parts)))
+    usage = reply.usage or estimated(context, said_in(reply.parts))
     message["usage"] = write_usage(usage, reply.service_tier)
     return dumps(message)
 
@@ -48,31 +47,6 @@ def message_object(backend_id: str, model: str, context: ReplyContext) -> Wire:
         "container": None,
         "diagnostics": None,
     }
-
-
-_BYTES = 3.6  # of text in a token (mapping.md 16.2)
-
-
-def estimated(context: ReplyContext, said: int = 0) -> Usage:
-    """Usage of a backend that told none: the proxy's count of the prompt, and of `said` bytes (mapping.md 10.2)."""
-    return Usage(input_fresh=context.estimate_prompt(), output=math.ceil(said / _BYTES), estimated=True)
-
-
-def bytes_of(text: str) -> int:
-    """The size of a text by which its tokens are guessed."""
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
-
-
-def _size(part: ReplyPart) -> int:
-    match part:
-        case Text() | Refusal() | Reasoning():
-            return bytes_of(part.text)
-        case Call():
-            return bytes_of(part.arguments)
-        case HostedCall() | Opaque():
-            return 0
-        case _:
-            assert_never(part)
 
 
 _ID_LIMIT = 60

@@ -30,10 +30,11 @@ from proxy.protocols.fields import Wire
 from proxy.protocols.messages.arguments import FREE_TEXT_BEGIN, FREE_TEXT_END
 from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.errors import write_error
-from proxy.protocols.messages.reply_writer import bytes_of, call_block, estimated, message_object, native_thinking
+from proxy.protocols.messages.reply_writer import call_block, message_object, native_thinking
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
 from proxy.protocols.messages.usage import write_counts, write_usage
+from proxy.protocols.untold_usage import bytes_of, estimated
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": ping\n\n"  # before the first event, whose id is the backend's to give (mapping.md 13.1)

@@ -17,9 +17,12 @@ def count(wire: Wire, name: str) -> int:
     return 0
 
 
+_COUNTS = ("input_tokens", "output_tokens")
+
+
 def read_usage(wire: object) -> Usage | None:
     """A `usage` object, or what several of a stream came to; None when there is none."""
-    if not is_object(wire):
+    if not is_object(wire) or not any(type(wire.get(name)) in (int, float) for name in _COUNTS):
         return None
     usage = Usage(
         input_fresh=count(wire, "input_tokens"),

@@ -15,6 +15,7 @@ from proxy.protocols.responses.citations import write_citation
 from proxy.protocols.responses.logprobs import write_logprobs
 from proxy.protocols.responses.response_object import item_id
 from proxy.protocols.responses.tables import HOSTED_ITEMS, ITEM_PREFIX, TYPED_CALLS, TYPED_ITEM
+from proxy.protocols.untold_usage import bytes_of
 
 Status = Literal["completed", "incomplete"]
 
@@ -273,6 +274,16 @@ class Output:
         self._keep_raw = keep_raw
         self._response_id = response_id
         self._last: Slot | None = None
+
+    def said(self) -> int:
+        """The bytes of all texts and arguments, by which tokens are guessed where no backend tells them."""
+        pieces: list[str] = []
+        for item in self.items:
+            if isinstance(item, MessageItem):
+                pieces += [content.text() for content in item.content]
+            elif not isinstance(item, HostedItem):
+                pieces += item.pieces
+        return sum(map(bytes_of, pieces))
 
     @property
     def ends_in_item(self) -> bool:

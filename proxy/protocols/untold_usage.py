@@ -1,0 +1,38 @@
+"""The usage of a backend that told none: an estimate, never zeros that look real (mapping.md 10.2, 16.2)."""
+
+import math
+from collections.abc import Iterable
+from typing import assert_never
+
+from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
+from proxy.canonical.reply import ReplyContext
+from proxy.canonical.usage import Usage
+
+_BYTES = 3.6  # of text in a token
+
+
+def estimated(context: ReplyContext, said: int = 0) -> Usage:
+    """What the proxy counts of the prompt, and of `said` bytes."""
+    return Usage(input_fresh=context.estimate_prompt(), output=math.ceil(said / _BYTES), estimated=True)
+
+
+def bytes_of(text: str) -> int:
+    """The size of a text by which its tokens are guessed."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
+
+
+def said_in(parts: Iterable[ReplyPart]) -> int:
+    """The bytes that a whole reply says."""
+    return sum(map(_size, parts))
+
+
+def _size(part: ReplyPart) -> int:
+    match part:
+        case Text() | Refusal() | Reasoning():
+            return bytes_of(part.text)
+        case Call():
+            return bytes_of(part.arguments)
+        case HostedCall() | Opaque():
+            return 0
+        case _:
+            assert_never(part)
