@@ -121,7 +121,7 @@ def test_a_backend_accepts_what_clients_ask(client: Protocol, backend: tuple[Pro
 
 @pytest.mark.parametrize("client", PROTOCOLS)
 def test_within_a_protocol_only_the_model_changes(client: Protocol) -> None:
-    goal = Target(client, "another-model")
+    goal = Target(client, "another-model", PROFILES[client]["anthropic" if client == "messages" else "openai"])
     for name, recording in recordings(ENDPOINTS[client]):
         body = prepare(peek(client, asked(recording["body"])), goal, Options()).body
         assert json.loads(body) == {**recording["body"], "model": "another-model"}, name

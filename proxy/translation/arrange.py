@@ -225,10 +225,16 @@ def drop_billing_header(request: Request) -> None:
     parts = request.instructions[0].parts
     if not parts or not parts[0].text.startswith(BILLING_HEADER):
         return
-    _, _, rest = parts[0].text.partition("\n")
-    if rest.strip():
-        parts[0].text = rest  # a client that sends all of its system text as one string
+    rest = without_billing_header(parts[0].text)
+    if rest is not None:
+        parts[0].text = rest
         return
     del parts[0]
     if not parts:
         del request.instructions[0]
+
+
+def without_billing_header(text: str) -> str | None:
+    """What follows the header, where a client sends all of its system text as one string; None where nothing does."""
+    _, _, rest = text.partition("\n")
+    return rest if rest.strip() else None

@@ -29,7 +29,7 @@ from proxy.translation.emulation import Emulation, Stage, staged
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.error_fields import reword
 from proxy.translation.pass_through import PassThrough
-from proxy.translation.passed_body import renamed, without_envelopes
+from proxy.translation.passed_body import for_messages, renamed, without_envelopes
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
@@ -99,6 +99,8 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         context.responses_done = options.responses_done
         try:
             body = without_envelopes(seen.raw, losses, as_text=target.foreign_reasoning == "text")
+            if seen.client == "messages":
+                body = for_messages(body, seen.wire.get("system"), target.dialect, losses)
             body = renamed(body, seen.model, target.model)
         except (NotJson, RecursionError):
             raise Rejected(_malformed(_TOO_DEEP)) from None

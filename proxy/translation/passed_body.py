@@ -9,13 +9,16 @@ import re
 from collections.abc import Iterator
 
 from proxy.canonical.jsontext import dumps, loads, loads_exact
-from proxy.canonical.loss import LossReport
-from proxy.protocols.fields import as_object, is_object
+from proxy.canonical.loss import LossReport, Rule
+from proxy.canonical.target import Dialect
+from proxy.protocols.fields import Wire, as_object, is_object
+from proxy.translation.arrange import BILLING_HEADER, without_billing_header
 from proxy.translation.envelope import ANY_PREFIX
 from proxy.translation.returning import strip_envelopes
 
 _ENVELOPE = re.compile(ANY_PREFIX.encode())
 _HIDDEN_ENVELOPE = re.compile(rb"\\u00(?:64|72|67|3\d|2[eE])")  # a letter of a prefix that is spelled as an escape
+_EMPTY_INDEX = re.compile(rb'"encrypted_index"\s*:\s*""')
 _NEEDLESS_ESCAPE = re.compile(rb"\\(?:/|u00[2-7])")  # of a character that could stand for itself
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -32,6 +35,55 @@ def without_envelopes(raw: bytes, losses: LossReport, *, as_text: bool = False) 
     known = len(losses.losses)
     strip_envelopes(wire, (), losses, as_text=as_text)
     return raw if len(losses.losses) == known else dumps(wire)
+
+
+def for_messages(raw: bytes, system: object, dialect: Dialect, losses: LossReport) -> bytes:
+    """What Messages clients bring that the backend should not get: citations of the proxy's own making, which Anthropic
+    would find to be none of its own (mapping.md 4.7), and a line that changes with every request, where only
+    Anthropic's own API leaves it out of the prompt (2.1). `system` is the request's.
+    """
+    billed = dialect.family != "anthropic" and _is_billed(system)
+    cited = b"encrypted_index" in raw and _EMPTY_INDEX.search(raw) is not None
+    if not billed and not cited:
+        return raw
+    wire = as_object(loads_exact(raw), ())
+    if billed:
+        _drop_billing_header(wire)
+    if cited:
+        _drop_made_citations(wire.get("messages"), losses)
+    return dumps(wire)
+
+
+def _is_billed(system: object) -> bool:
+    first = system[0] if isinstance(system, list) and system else system
+    text = first.get("text") if is_object(first) else first
+    return isinstance(text, str) and text.startswith(BILLING_HEADER)
+
+
+def _drop_billing_header(wire: Wire) -> None:
+    system = wire["system"]
+    if isinstance(system, list):
+        rest = without_billing_header(str(system[0]["text"]))
+        wire["system"] = system[1:] if rest is None else [{**system[0], "text": rest}, *system[1:]]
+    else:
+        wire["system"] = without_billing_header(str(system))
+    if not wire["system"]:
+        del wire["system"]
+
+
+def _drop_made_citations(messages: object, losses: LossReport) -> None:
+    for number, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if is_object(message) else None
+        for place, block in enumerate(content if isinstance(content, list) else ()):
+            cited = block.get("citations") if is_object(block) else None
+            if not isinstance(cited, list):
+                continue
+            kept = [entry for entry in cited if not (is_object(entry) and entry.get("encrypted_index") == "")]
+            if len(kept) < len(cited):
+                losses.drop(Rule.CITATIONS, ("messages", number, "content", place))
+                block["citations"] = kept
+            if not kept:
+                del block["citations"]
 
 
 def _may_hide_one(raw: bytes) -> bool:
