@@ -30,7 +30,9 @@ _OPENAI: dict[str, Rule] = {
 REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
     "chat": {
         **_OPENAI,
+        "add_generation_prompt": Rule.PREFILL,
         "chat_template_kwargs": Rule.REASONING,
+        "continue_final_message": Rule.PREFILL,
         "enable_thinking": Rule.REASONING,
         "frequency_penalty": Rule.FREQUENCY_PENALTY,
         "logprobs": Rule.LOGPROBS,
@@ -64,6 +66,9 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
         "thinking.display": Rule.REASONING,
     },
 }
+
+# Fields that say one thing together: a server without the one can do nothing with the other.
+_TOGETHER = {"continue_final_message": "add_generation_prompt", "add_generation_prompt": "continue_final_message"}
 
 _REFUSALS = re.compile(
     r"unsupported|unknown|unrecognized|unrecognised|unexpected|not supported|not permitted|not allowed|not accepted"
@@ -102,8 +107,13 @@ def leave_out(protocol: BackendProtocol, wire: Wire, fields: Iterable[str], loss
             del held[inner]
             if not held:
                 del wire[outer]
-        if removed:
-            losses.drop(REMOVABLE[protocol][field], tuple(field.split(".")))
+        if not removed:
+            continue
+        wire.pop(_TOGETHER.get(field, ""), None)
+        if (rule := REMOVABLE[protocol][field]) is Rule.PREFILL:
+            losses.approx(rule, (field,))  # what was begun is history then
+        else:
+            losses.drop(rule, tuple(field.split(".")))
 
 
 def _named(wire: Wire, removable: Mapping[str, Rule], error: Error) -> str | None:

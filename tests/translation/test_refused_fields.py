@@ -152,3 +152,28 @@ def test_what_is_known_is_left_out_at_once() -> None:
     wire: dict[str, object] = {"reasoning": {"summary": "auto"}, "metadata": {"a": "b"}}
     leave_out("responses", wire, ["reasoning.summary", "store"], losses)
     assert (wire, losses.losses) == ({"metadata": {"a": "b"}}, [Loss(Rule.REASONING, "drop", "reasoning.summary")])
+
+
+@pytest.mark.parametrize("field", ["continue_final_message", "add_generation_prompt"])
+def test_the_two_halves_of_going_on_leave_together(field: str) -> None:
+    body = json.dumps({"model": "m", "continue_final_message": True, "add_generation_prompt": False}).encode()
+    losses = LossReport()
+    error = read_backend_error("chat", 400, json.dumps(told("chat", f"Unknown parameter: '{field}'.", field)).encode())
+    found = mended("chat", body, error, losses)
+    assert found is not None
+    assert (found[0], json.loads(found[1])) == (field, {"model": "m"})
+    assert losses.losses == [Loss(Rule.PREFILL, "approx", field)]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [("thinking", {"type": "disabled"}, Rule.THINKING), ("enable_thinking", False, Rule.REASONING)],
+)
+def test_a_switch_of_thinking_may_go(field: str, value: object, rule: Rule) -> None:
+    body = json.dumps({"model": "m", field: value}).encode()
+    error = read_backend_error("chat", 400, json.dumps(told("chat", f"Unknown parameter: '{field}'.", field)).encode())
+    losses = LossReport()
+    found = mended("chat", body, error, losses)
+    assert found is not None
+    assert (found[0], json.loads(found[1])) == (field, {"model": "m"})
+    assert losses.losses == [Loss(rule, "drop", field)]
