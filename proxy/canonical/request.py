@@ -157,6 +157,7 @@ class Request:
     """One request. `origin` is the client's protocol; `extra` what only that protocol knows, by field.
 
     `legacy_functions`: a Chat request used `functions`, so the reply must use `function_call`.
+    `tag_key`: a secret of the operator's, for marks that a user can't guess.
     `include_usage`: C `stream_options.include_usage`. `echo`: what a Responses reply repeats of its
     request, ready to be written (JSON values or `jsontext.Fragment`).
     """
@@ -178,5 +179,6 @@ class Request:
     stream: bool = False
     include_usage: bool = False
     legacy_functions: bool = False
+    tag_key: bytes | None = field(default=None, repr=False)
     echo: Extra | None = None
     extra: Extra | None = None

@@ -8,7 +8,7 @@ import hmac
 
 from proxy.canonical.request import Request
 
-_KEY = b"dragoman system tag"
+_NO_KEY = b"dragoman system tag"  # which then only guards against accident
 
 
 def tagged(text: str, tag: str) -> str:
@@ -19,4 +19,4 @@ def tagged(text: str, tag: str) -> str:
 def tag_of(request: Request) -> str:
     """Eight hex digits that a user can't guess."""
     leading = "\n\n".join(part.text for instruction in request.instructions for part in instruction.parts)
-    return hmac.new(_KEY, leading.encode("utf-8", "replace"), "sha256").hexdigest()[:8]
+    return hmac.new(request.tag_key or _NO_KEY, leading.encode("utf-8", "replace"), "sha256").hexdigest()[:8]

@@ -89,6 +89,7 @@ def write(
     emulation = Emulation()
     if remembered is not None and client == "chat":
         recall(request, remembered)
+    request.tag_key = scope.keys[0] if scope.keys else None
     choices = request.sampling.n or 1
     spelling = prepare(request, client, target, losses, scope, emulation)
     spelling.mint = ids.minting(request_id)
