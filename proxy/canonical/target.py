@@ -93,6 +93,7 @@ class Dialect:
     no_fields: frozenset[str] = frozenset()  # core request fields it refuses (seed, logit_bias, …)
     stop_limit: int | None = None
     no_json_schema: bool = False  # knows only `json_object`
+    no_json_object: bool = False  # knows only schemas
     seed_key: str = "seed"
     echo_reasoning: bool = True
     reasoning_field: str = "reasoning_content"

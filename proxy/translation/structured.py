@@ -51,6 +51,8 @@ def fit_format(request: Request, target: Target, emulation: Emulation, losses: L
         _instruct(request, given)
         request.output.format = OutputFormat("json_object", at=given.at)
         _expect(given, request, target, emulation)
+    elif given.kind == "json_object" and target.dialect.no_json_object:
+        _ask_for_object(request, given, target, emulation, losses)
     elif request.origin == "messages":
         given.strict = schemas.is_strict(given.schema, "openai")
         if not given.strict:
@@ -72,11 +74,7 @@ def _fit_to_messages(
 ) -> None:
     request.output.format = None
     if given.kind == "json_object" or not given.schema:
-        losses.approx(Rule.JSON_OBJECT, given.at)
-        words = f"{JSON_INSTRUCTION} {given.description}" if given.description else JSON_INSTRUCTION
-        request.instructions.append(Instruction([Text(words)], at=given.at))
-        emulation.fenced = True
-        _expect(given, request, target, emulation)
+        _ask_for_object(request, given, target, emulation, losses)
         return
     enforced = _enforced(given) if target.profile.structured else None
     if enforced is not None:
@@ -94,6 +92,18 @@ def _fit_to_messages(
     else:
         _instruct(request, given)
         emulation.fenced = True
+
+
+def _ask_for_object(
+    request: Request, given: OutputFormat, target: Target, emulation: Emulation, losses: LossReport
+) -> None:
+    """In words, of a backend that knows no JSON without a schema."""
+    losses.approx(Rule.JSON_OBJECT, given.at)
+    words = f"{JSON_INSTRUCTION} {given.description}" if given.description else JSON_INSTRUCTION
+    request.instructions.append(Instruction([Text(words)], at=given.at))
+    request.output.format = None
+    emulation.fenced = True
+    _expect(given, request, target, emulation)
 
 
 def _enforced(given: OutputFormat) -> tuple[OutputFormat, bool] | None:

@@ -159,9 +159,12 @@ def fit_policy(request: Request, target: Target, losses: LossReport) -> None:
             losses.approx(Rule.PARALLEL_ENFORCED, _parallel_path(request))
             policy.only_first = True
         policy.parallel = None
-    if policy.mode == "none" and target.dialect.no_tool_choice_none and _has_calls(request):
+    if policy.mode == "none" and target.dialect.no_tool_choice_none:
         # Without a call in the history the tools are left out instead, which is the same (mapping.md 6.1).
-        losses.approx(Rule.TOOL_CHOICE, policy.at)
+        if _has_calls(request):
+            losses.approx(Rule.TOOL_CHOICE, policy.at)
+        elif target.protocol == "responses":
+            request.tools, request.tool_policy = [], ToolPolicy()
     if policy.mode in ("any", "named"):
         _fit_forced(request, policy, target, losses)
 
@@ -202,18 +205,20 @@ def _means(ref: ToolRef, tool: Tool) -> bool:
 
 
 def _fit_subset(request: Request, policy: ToolPolicy, refs: list[ToolRef], target: Target, losses: LossReport) -> None:
-    """Only what is there can be allowed. Messages has no subset: there only the allowed tools are declared."""
+    """Only what is there can be allowed; where no subset can be told, only the allowed tools are declared."""
     allowed = [ref for ref in refs if any(_means(ref, tool) for tool in request.tools)]
     if target.protocol == "chat":
         allowed = [ref for ref in allowed if ref.kind != HOSTED]
-    if len(allowed) < len(refs) or target.protocol == "messages":
+    # Messages has no subset, nor has a server that does not heed the choice that would say it.
+    lacking = target.protocol == "messages" or (target.protocol == "responses" and target.dialect.no_forced_choice)
+    if len(allowed) < len(refs) or lacking:
         losses.approx(Rule.ALLOWED_TOOLS, policy.at)
     policy.allowed = allowed
     if not allowed:
         if policy.mode == "any":
             losses.refuse(Rule.TOOL_CHOICE, policy.at, "the backend has none of the tools that are allowed.")
         request.tools, request.tool_policy = [], ToolPolicy()
-    elif target.protocol == "messages":
+    elif lacking:
         request.tools = [tool for tool in request.tools if any(_means(ref, tool) for ref in allowed)]
         policy.allowed = None
 

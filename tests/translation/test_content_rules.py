@@ -1,14 +1,16 @@
 """Images, files, speech and citations, from one protocol's bytes to another's (mapping.md 4.2 to 4.7)."""
 
 import json
+import re
 from base64 import b64encode
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from proxy.canonical.errors import Rejected
 from proxy.canonical.target import Target
 from proxy.translation import pair
+from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 
@@ -273,3 +275,55 @@ def test_llama_cpp_goes_on_with_what_the_assistant_began() -> None:
     body: Wire = {"messages": [HI, {"role": "assistant", "content": "fo"}]}
     assert told(asked("messages", body, "chat", "llamacpp")) == []
     assert told(asked("messages", body, "chat", "ollama")) == ["prefill;approx"]
+
+
+def tag_under(client: str, backend: str, dialect: str, *keys: bytes) -> str:
+    """The tag around system text in the midst of a conversation."""
+    turns: list[Wire] = [{"role": "system", "content": "lead"}, HI, {"role": "system", "content": "mid"}, HI]
+    body: Wire = {"model": "m", "input" if client == "responses" else "messages": turns}
+    target = Target(backend, "m", PROFILES[backend][dialect], profile_of("m"))  # type: ignore[arg-type,index]
+    options = pair.Options(scope=Scope(keys=keys))
+    seen = pair.peek(client, json.dumps(body).encode())  # type: ignore[arg-type]
+    (tag,) = re.findall(rb"<system id=..(\w{8})", pair.prepare(seen, target, options).body)
+    return str(tag, "ascii")
+
+
+@pytest.mark.parametrize(
+    ("client", "backend", "dialect"), [("chat", "messages", "generic"), ("responses", "chat", "vllm")]
+)
+def test_the_operators_key_makes_the_mark_of_system_text(client: str, backend: str, dialect: str) -> None:
+    without, old, new = (
+        tag_under(client, backend, dialect, *keys) for keys in ((), (b"k" * 32,), (b"n" * 32, b"k" * 32))
+    )
+    assert len({without, old, new}) == 3
+    assert tag_under(client, backend, dialect, b"n" * 32) == new
+
+
+class TestOllamaOnResponses:
+    """It heeds neither a tool choice nor `json_object` (mapping.md 17.2)."""
+
+    TOOLS: ClassVar[list[Wire]] = [
+        {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("f", "g")
+    ]
+
+    def test_a_forced_call_is_asked_for_in_words(self) -> None:
+        choice = {"type": "function", "function": {"name": "f"}}
+        request = asked("chat", {"messages": [HI], "tools": self.TOOLS, "tool_choice": choice}, "responses", "ollama")
+        body = json.loads(request.body)
+        assert ([tool["name"] for tool in body["tools"]], body.get("tool_choice", "auto")) == (["f"], "auto")
+        assert "Call the tool `f` now." in json.dumps(body["input"])
+        assert told(request) == ["forced-choice;approx"]
+
+    def test_no_call_means_no_tools(self) -> None:
+        body: Wire = {"messages": [HI], "tools": self.TOOLS, "tool_choice": "none"}
+        request = asked("chat", body, "responses", "ollama")
+        assert {"tools", "tool_choice"}.isdisjoint(json.loads(request.body))
+        assert told(request) == []
+
+    def test_json_is_asked_for_in_words(self) -> None:
+        body: Wire = {"messages": [HI], "response_format": {"type": "json_object"}}
+        request = asked("chat", body, "responses", "ollama")
+        sent = json.loads(request.body)
+        assert "text" not in sent
+        assert "Respond with a single JSON object and nothing else." in json.dumps(sent["input"])
+        assert told(request) == ["json-object;approx"]
