@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.canonical.jsontext import well_formed
 from proxy.canonical.loss import Rule, format_path
-from proxy.canonical.target import Target
+from proxy.canonical.target import Dialect, Target
 from proxy.translation.envelope import Scope, seal
 from proxy.translation.pair import Options, Prepared, peek, prepare
 from tests.harness.wire import ENDPOINTS, PROTOCOLS, Json, Protocol
@@ -24,7 +24,9 @@ OPTIONS = st.builds(Options, response_model=st.sampled_from(["upstream", "alias"
 
 
 def passed(protocol: Protocol, raw: bytes, model: str, options: Options | None = None) -> Prepared:
-    return prepare(peek(protocol, raw), Target(protocol, model), options or Options())
+    """The request toward the vendor of the protocol."""
+    vendor = "anthropic" if protocol == "messages" else "openai"
+    return prepare(peek(protocol, raw), Target(protocol, model, Dialect(vendor, vendor)), options or Options())
 
 
 def is_renamed(raw: bytes, body: bytes) -> bool:
