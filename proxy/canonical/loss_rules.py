@@ -148,10 +148,9 @@ ABOUT: dict[Rule, About] = {
     Rule.CACHE_CONTROL: _several(
         ("approx", "drop"), "10.1", "A prompt-cache mark is moved to where one may stand, or the backend takes none."
     ),
-    Rule.CITATIONS: _several(
-        ("approx", "drop"),
+    Rule.CITATIONS: _drop(
         "4.7",
-        "Citations within an earlier answer are left out: only the vendor that made them knows them.",
+        "Citations in an earlier answer, which only their vendor knows, or behind a text's end are left out.",
     ),
     Rule.CLEAR_AT: _approx("2.2", "A message that the vendor would clear is left out once it is out of date."),
     Rule.CLIENT_METADATA: _drop("11.1", "What the client tells of itself has no place in the backend's protocol."),
