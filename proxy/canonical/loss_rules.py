@@ -96,7 +96,9 @@ ABOUT: dict[Rule, About] = {
     Rule.PARALLEL_ENFORCED: _approx(
         "6.3", "The backend can't be held to one call at a time: further calls are cut off."
     ),
-    Rule.PARTICIPANT_NAME: _drop("2.3", "The name of a participant has no place in the backend's protocol."),
+    Rule.PARTICIPANT_NAME: _several(
+        ("approx", "drop"), "2.3", "The name of a participant is put before the words, or has no place at all."
+    ),
     Rule.PDF_URL_CHAT: _refuse("4.3", "Chat Completions takes a file itself, not its address."),
     Rule.PHASE: _approx("4.1", "Whether a text is commentary or the final answer can't be said in the other protocol."),
     Rule.PREFILL: _approx("2.4", "The model is asked to go on, since it does not continue an answer that was begun."),

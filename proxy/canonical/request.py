@@ -17,13 +17,14 @@ from proxy.canonical.tools import Schema, Tool, ToolPolicy
 class Instruction:
     """Leading system text: one source message, or Responses' `instructions`.
 
-    `top_level`: came from `instructions` (R) or `system` (M), not from a message.
+    `top_level`: came from `instructions` (R) or `system` (M), not from a message. `name`: of Chat's participant.
     """
 
     parts: list[Text]
     authority: Literal["system", "developer"] = "system"
     top_level: bool = False
     at: Path = ()
+    name: str | None = None
 
 
 @dataclass(slots=True)

@@ -133,6 +133,7 @@ class Target:
     `stop_match`: `cancel` stops the backend at a stop string that the proxy finds in a stream, rather than wait for the
     usage that it tells at its end (7.3).
     `fan_out`: the most choices that may be asked for by a request each, 1 for one request only (7.4).
+    `participant_names`: `prefix` puts the name of a Chat message before its words, where it has no other place (2.3).
     `same_vendor`: file ids of the client are the backend's own.
     """
 
@@ -144,5 +145,6 @@ class Target:
     foreign_reasoning: Literal["drop", "text"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
+    participant_names: Literal["drop", "prefix"] = "drop"
     same_vendor: bool = False
     fan_out: int = 1

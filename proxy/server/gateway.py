@@ -104,6 +104,7 @@ class Gateway:
                 profile,
                 hosted_tools=route.hosted_tools,
                 foreign_reasoning=route.foreign_reasoning,
+                participant_names=route.participant_names,
                 validate_output=route.validate_output,
                 stop_match=route.stop_match,
                 fan_out=route.fan_out,

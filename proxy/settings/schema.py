@@ -93,6 +93,7 @@ class ModelEntry(Section):
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    participant_names: Literal["drop", "prefix"] = "drop"
 
 
 class ModelProfileEntry(Section):

@@ -26,6 +26,7 @@ from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
 from proxy.translation.flatten import flatten, flatten_documents, may_need_flattening, move_assistant_images
+from proxy.translation.participants import fit_names
 from proxy.translation.phases import restore_phases
 from proxy.translation.plain_schemas import fit_schemas
 from proxy.translation.recall import Recall, recall
@@ -124,6 +125,8 @@ def prepare(
         held = survey(request)
     if target.dialect.family != "anthropic":
         drop_billing_header(request)
+    if request.origin == "chat":
+        fit_names(request, target, losses)
     if Image in held.parts or Document in held.parts:
         move_assistant_images(request, losses)
     loaded = loaded_names(request, held)

@@ -247,6 +247,25 @@ async def test_foreign_reasoning(tmp_path: Path, model: dict[str, object], said:
 
 
 @pytest.mark.parametrize(
+    ("model", "said", "told"),
+    [
+        ({}, "Hello", "participant-name;drop"),
+        ({"participant_names": "drop"}, "Hello", "participant-name;drop"),
+        ({"participant_names": "prefix"}, "Ann: Hello", "participant-name;approx"),
+    ],
+)
+async def test_participant_names(tmp_path: Path, model: dict[str, object], said: str, told: str) -> None:
+    messages = [{"role": "user", "name": "Ann", "content": "Hello"}]
+    async with (
+        Scripted(says_hello("responses", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=model, protocol="responses") as proxy,
+    ):
+        status, headers, _ = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "messages": messages})
+    assert (status, headers["dragoman-loss"]) == (200, told)
+    assert json.loads(backend.asked[0].body)["input"][-1]["content"] == said
+
+
+@pytest.mark.parametrize(
     ("model", "status", "told"),
     [
         ({"validate_output": "off"}, 200, "strict-off;approx"),

@@ -299,6 +299,22 @@ def test_the_operators_key_makes_the_mark_of_system_text(client: str, backend: s
     assert tag_under(client, backend, dialect, b"n" * 32) == new
 
 
+@pytest.mark.parametrize("backend", ["responses", "messages"])
+def test_a_participants_name_may_stand_before_the_words(backend: str) -> None:
+    messages = [
+        {"role": "system", "name": "boss", "content": "Be brief."},
+        {"role": "user", "name": "Ann", "content": "Hello"},
+        {"role": "assistant", "name": "bot", "content": "Hi"},
+        {"role": "user", "name": "Bob", "content": [IMAGE_AT]},
+    ]
+    target = Target(backend, "m", PROFILES[backend]["generic"], participant_names="prefix")  # type: ignore[arg-type,index]
+    body = json.dumps({"model": "m", "messages": messages}).encode()
+    request = pair.prepare(pair.peek("chat", body), target, pair.Options())
+    texts = set(re.findall(r'"(?:text|content)":"([^"]*)"', request.body.decode()))
+    assert texts == {"boss: Be brief.", "Ann: Hello", "bot: Hi", "Bob:"}
+    assert told(request) == ["participant-name;approx"] * 4
+
+
 class TestOllamaOnResponses:
     """It heeds neither a tool choice nor `json_object` (mapping.md 17.2)."""
 

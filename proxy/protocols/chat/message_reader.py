@@ -119,7 +119,7 @@ def _read_instruction(
     if conversation.turns:
         conversation.turns.append(Turn(role, list(texts), name=name, at=path))
     else:
-        conversation.instructions.append(Instruction(texts, role, at=path))
+        conversation.instructions.append(Instruction(texts, role, at=path, name=name))
 
 
 def _read_user(conversation: _Conversation, message: Wire, path: Path) -> None:
@@ -156,7 +156,7 @@ def _read_rarities(message: Wire, parts: list[Part], path: Path, losses: LossRep
         report_unknown(audio, _AUDIO_FIELDS, at, losses)
         transcript = text(audio, "transcript", at)
         parts.append(Audio("", "", id=need_text(audio, "id", at), transcript=transcript, at=at))
-    return _note_name(message, path, losses)
+    return text(message, "name", path)
 
 
 def _read_tool(conversation: _Conversation, message: Wire, path: Path) -> None:
@@ -200,15 +200,7 @@ def _read_name(message: Wire, path: Path, losses: LossReport) -> str | None:
     """The name in a message that has more than a role and content."""
     if not message.keys() <= _PLAIN_FIELDS:
         report_unknown(message, _PLAIN_FIELDS, path, losses)
-    return _note_name(message, path, losses)
-
-
-def _note_name(message: Wire, path: Path, losses: LossReport) -> str | None:
-    """The participant's name, which no other protocol has."""
-    name = text(message, "name", path)
-    if name is not None:
-        losses.drop(Rule.PARTICIPANT_NAME, (*path, "name"))
-    return name
+    return text(message, "name", path)
 
 
 def _read_content(message: Wire, path: Path, losses: LossReport) -> list[Part]:

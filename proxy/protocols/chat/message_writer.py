@@ -92,6 +92,8 @@ def _write_instructions(request: Request, target: Target, parts: PartWriter, los
                 role = "developer"
             else:
                 losses.approx(Rule.ROLE_DEVELOPER, instruction.at)
+        if instruction.name is not None:
+            losses.drop(Rule.PARTICIPANT_NAME, (*instruction.at, "name"))
         said = [part for part in instruction.parts if part.text]
         if not said:
             continue
@@ -175,7 +177,10 @@ class _UserRun:
                 self._attachments.append(written)
         said = [part for part in turn.parts if isinstance(part, Text) and part.text]
         if said:
-            self._messages.append({"role": role, "content": _system_content(said, self._parts)})
+            message: Wire = {"role": role, "content": _system_content(said, self._parts)}
+            if turn.name is not None:
+                message["name"] = turn.name
+            self._messages.append(message)
 
     def _add_tags(self, tags: list[str]) -> None:
         """System text that this backend takes only at the start: at the end of what the user says."""
