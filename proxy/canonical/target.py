@@ -99,6 +99,7 @@ class Dialect:
     reasoning_field: str = "reasoning_content"
     efforts: frozenset[str] = frozenset()  # the levels of reasoning of all its models, where it says so
     thinking_switch: Literal["none", "effort", "thinking", "enable_thinking", "template", "reasoning"] = "none"
+    maps_effort: bool = False  # stands in front of other vendors' models and makes of an effort what they take
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
     # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.
     cache_marks: Literal["none", "breakpoint", "cache_control"] = "none"

@@ -354,7 +354,7 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
         policy.mode = "adaptive"  # servers with a switch for it have to be told, be it without an effort
     if effort is None:
         return
-    if target.profile.unknown:
+    if target.profile.unknown or _is_mapped(effort, target):
         policy.effort = _effort_of_server(effort, target.dialect, policy.at, losses)
         return
     if not accepted:
@@ -366,6 +366,14 @@ def _fit_effort(request: Request, target: Target, losses: LossReport) -> None:
     if fitted != effort:
         losses.approx(Rule.REASONING_OFF if effort == "none" else Rule.EFFORT, policy.at)
     policy.effort = fitted
+
+
+def _is_mapped(effort: Effort, target: Target) -> bool:
+    """Whether a gateway makes of the effort what its model takes, since the model knows none or not this one."""
+    profile = target.profile
+    if not target.dialect.maps_effort or not (profile.thinking or profile is UNKNOWN_CLAUDE):
+        return False
+    return not profile.efforts or (effort == "none" and profile.thinking_off)
 
 
 def _effort_of_server(effort: Effort, dialect: Dialect, at: Path, losses: LossReport) -> Effort | None:

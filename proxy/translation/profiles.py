@@ -3,7 +3,9 @@
 A model that no row knows is treated as the vendor's newest careful default: nothing is sent that could be refused.
 """
 
+import re
 from dataclasses import replace
+from functools import lru_cache
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ModelProfile
@@ -68,7 +70,7 @@ CLAUDE: dict[str, ModelProfile] = {
     "claude-opus-4-6": _FOUR_SIX,
     "claude-sonnet-4-6": _FOUR_SIX,
     "claude-mythos-preview": replace(
-        _FIVE, efforts=_LOW_MAX, thinking=("adaptive", "budget"), forced=False, thinking_off=False
+        _FIVE, max_output=None, efforts=_LOW_MAX, thinking=("adaptive", "budget"), forced=False, thinking_off=False
     ),
     "claude-opus-4-5": replace(_BUDGET, name="claude-opus-4-5"),
     "claude-sonnet-4-5": _BUDGET,
@@ -96,6 +98,8 @@ _PRO = replace(
     thinking_off=False,
     functions_with_reasoning=False,
 )
+
+_PRO_5_6 = replace(_PRO, cache_marks=True)
 
 _CHAT = replace(_REASONING, efforts=("medium",), thinking_off=False)
 _OLD_GPT = ModelProfile("gpt-4", thinking_off=False)
@@ -128,9 +132,9 @@ OPENAI: dict[str, ModelProfile] = {
     "gpt-5.4-pro": _PRO,
     "gpt-5.5-pro": _PRO,
     "gpt-5.6": _GPT_5_6,
-    "gpt-5.6-pro": replace(_PRO, cache_marks=True),
+    "gpt-5.6-pro": _PRO_5_6,
     "gpt-6": _GPT_5_6,
-    "gpt-6-pro": replace(_PRO, cache_marks=True),
+    "gpt-6-pro": _PRO_5_6,
     "gpt-6-astra": _GPT_6_ALWAYS_ON,
     "gpt-6.1-sol": _GPT_6_ALWAYS_ON,
     "gpt-4": _OLD_GPT,
@@ -149,18 +153,48 @@ def base_profile(name: str) -> ModelProfile:
     return next(profile for prefix, profile in _TABLE if prefix.rstrip("-") == name)
 
 
+# Variants that any model of the line may have, whatever else its name says.
+_VARIANTS: tuple[tuple[re.Pattern[str], ModelProfile], ...] = (
+    (re.compile(r"gpt-5\.[2-5]\b.*-pro\b"), _PRO),
+    (re.compile(r"gpt-(5\.[6-9]|[6-9](\.\d)?)\b.*-pro\b"), _PRO_5_6),
+    (re.compile(r"gpt-[5-9](\.\d)?-chat\b"), _CHAT),
+)
+_VERSION = re.compile(r"(claude-[a-z]+-\d+)-(\d{1,2})(?!\d)")
+_DOTTED = re.compile(r"(?<=\d)\.(?=\d)")
+
+# The minor versions that the table knows of each line of Claude, newest first.
+_MINORS: dict[str, list[int]] = {}
+for _row in CLAUDE:
+    if _known := _VERSION.fullmatch(_row):
+        _MINORS[_known[1]] = sorted([*_MINORS.get(_known[1], []), int(_known[2])], reverse=True)
+
+
+@lru_cache(maxsize=512)
 def profile_of(model: str) -> ModelProfile:
     """The profile of a model, from the longest prefix that fits its name.
 
     Hosts put the vendor before the name (`anthropic/claude-…`, `us.anthropic.claude-…`): what precedes a
-    known family name is passed over.
+    known family name is passed over. Some write Claude's versions with a dot. A later minor version is like the newest
+    one of its line that is known, rather than like the first.
     """
     name = model.rsplit("/", 1)[-1]
     start = name.find("claude-")
-    if start > 0:
-        name = name[start:]
+    if start >= 0:
+        name = _known_minor(_DOTTED.sub("-", name[start:]))
+    for pattern, profile in _VARIANTS:
+        if pattern.match(name):
+            return profile
     for prefix, profile in _TABLE:
         # The date behind `claude-fable-5` is no further version.
         if name.startswith(prefix) and not (prefix[-1].isdigit() and name[len(prefix) :][:1].isdigit()):
             return profile
     return UNKNOWN
+
+
+def _known_minor(name: str) -> str:
+    """The name with a version that the table knows, where there is one before that of the name."""
+    version = _VERSION.match(name)
+    if version is None:
+        return name
+    known = next((minor for minor in _MINORS.get(version[1], ()) if minor <= int(version[2])), None)
+    return name if known is None else f"{version[1]}-{known}{name[version.end() :]}"

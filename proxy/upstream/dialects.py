@@ -81,7 +81,7 @@ def _by_name(*dialects: Dialect) -> dict[str, Dialect]:
 
 
 _CHAT = _by_name(
-    Dialect(),
+    Dialect(maps_effort=True),
     _OPENAI_CHAT,
     replace(_OPENAI_CHAT, name="azure", family="azure", key="api_key", file_parts=False),
     _VLLM_CHAT,
@@ -126,6 +126,7 @@ _CHAT = _by_name(
         fields=_LOCAL_SAMPLING | {"provider", "models", "plugins", "reasoning", "user"},
         reasoning_field="reasoning",
         thinking_switch="reasoning",
+        maps_effort=True,
         cache_marks="cache_control",
     ),
     Dialect(

@@ -215,3 +215,25 @@ def test_no_service_tier_at_hosts_of_claude() -> None:
     at_home, _ = sent("chat", request, "messages", "anthropic", "claude-sonnet-4-5")
     body, losses = sent("chat", request, "messages", "bedrock", "claude-sonnet-4-5")
     assert (at_home["service_tier"], "service_tier" in body, losses) == ("standard_only", False, ["service-tier;drop"])
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-opus-4.5", "claude-sonnet-4", "claude-of-tomorrow"])
+@pytest.mark.parametrize(
+    ("dialect", "field", "value"),
+    [("openrouter", "reasoning", {"effort": "high"}), ("generic", "reasoning_effort", "high")],
+)
+def test_a_gateway_makes_of_an_effort_what_its_model_takes(dialect: str, field: str, value: object, model: str) -> None:
+    body, losses = sent("messages", asking(output_config={"effort": "high"}), "chat", dialect, model)
+    assert (body[field], losses) == (value, [])
+
+
+def test_a_gateway_is_told_to_switch_thinking_off() -> None:
+    body, losses = sent(
+        "messages", asking(thinking={"type": "disabled"}), "chat", "openrouter", "anthropic/claude-opus-4.8"
+    )
+    assert (body["reasoning"], losses) == ({"enabled": False}, [])
+
+
+def test_a_model_that_does_not_think_is_not_asked_to_by_a_gateway_either() -> None:
+    body, losses = sent("messages", asking(output_config={"effort": "high"}), "chat", "openrouter", "claude-3-5-haiku")
+    assert ("reasoning" in body, losses) == (False, ["effort;drop"])

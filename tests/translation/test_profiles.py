@@ -37,7 +37,7 @@ CLAUDE_ROWS: list[tuple[str, int | None, object, object, bool, bool, bool, bool,
     ("opus-4-7", 128 * K, ALL, ADAPTIVE, False, True, False, False, True, False, False, True, False),
     ("opus-4-6", 128 * K, LOW_MAX, BOTH, False, True, True, True, True, False, False, True, False),
     ("sonnet-4-6", 128 * K, LOW_MAX, BOTH, False, True, True, True, True, False, False, True, False),
-    ("mythos-preview", 128 * K, LOW_MAX, BOTH, True, False, False, False, False, False, False, True, False),
+    ("mythos-preview", None, LOW_MAX, BOTH, True, False, False, False, False, False, False, True, False),
     ("opus-4-5", 64 * K, (), BUDGET, False, True, True, True, True, False, True, True, False),
     ("sonnet-4-5", 64 * K, (), BUDGET, False, True, True, True, True, False, True, True, False),
     ("haiku-4-5", 64 * K, (), BUDGET, False, True, True, True, True, False, True, True, False),
@@ -186,3 +186,31 @@ def test_a_model_that_only_its_backend_knows_is_not_unknown() -> None:
 )
 def test_what_is_not_said_is_not_known(entry: dict[str, object], facts: ModelFacts | None) -> None:
     assert read_facts(entry) == facts
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("anthropic/claude-opus-4.5", "claude-opus-4-5"),
+        ("anthropic/claude-sonnet-4.6", "claude-sonnet-4-6"),
+        ("anthropic/claude-3.7-sonnet", "claude-3-7-sonnet"),
+        ("anthropic/claude-opus-5.5:beta", "claude-opus-5-5"),
+        # a later minor version is like the newest one that is known
+        ("claude-fable-5-3", "claude-fable-5-2"),
+        ("claude-opus-4-9", "claude-opus-4-8"),
+        ("claude-opus-5-7-20270101", "claude-opus-5-5"),
+        ("claude-sonnet-4-7", "claude-sonnet-4-6"),
+        # but one before all of these is like the first
+        ("claude-opus-5-1", "claude-opus-5"),
+        ("claude-opus-4-20250514", "claude-opus-4"),
+        ("gpt-5.6-sol-pro", "gpt-5.6-pro"),
+        ("gpt-6.1-pro", "gpt-6-pro"),
+        ("gpt-6-astra-pro", "gpt-6-pro"),
+        ("gpt-5.4-pro-2026-03-05", "gpt-5.4-pro"),
+        ("gpt-5-pro", "gpt-5-pro"),
+        ("gpt-5.6-chat", "gpt-5.5-chat"),
+        ("gpt-5-chat-latest", "gpt-5.5-chat"),
+    ],
+)
+def test_other_spellings_and_later_versions_have_a_row(name: str, row: str) -> None:
+    assert profile_of(name) is base_profile(row)

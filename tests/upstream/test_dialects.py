@@ -58,7 +58,7 @@ def test_openai_takes_short_call_ids_and_ollama_ignores_that_no_tool_may_be_call
 def test_flags_are_laid_over_the_profile() -> None:
     flags = {"think_tags": True, "fields": ["top_k"], "stop_limit": 4, "any_is": "any"}
     assert dialect_for("chat", "", "generic", flags) == Dialect(
-        think_tags=True, fields=frozenset({"top_k"}), stop_limit=4, any_is="any"
+        maps_effort=True, think_tags=True, fields=frozenset({"top_k"}), stop_limit=4, any_is="any"
     )
 
 
