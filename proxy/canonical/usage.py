@@ -42,13 +42,15 @@ def total(first: Usage, second: Usage) -> Usage:
     )
 
 
-def from_inclusive(prompt: int, read: int, write: int, output: int, reasoning: int) -> Usage:
+def from_inclusive(
+    prompt: int, read: int, write: int, output: int, reasoning: int, *, may_exclude: bool = False
+) -> Usage:
     """Usage of a protocol whose prompt count includes cache reads and writes.
 
-    Gateways in front of Claude report an excluding count under the same names: then the sum of
-    the cached tokens is larger than the prompt, and the prompt count is the fresh part.
+    `may_exclude`: a gateway in front of Claude may have counted as Claude does. It has where the cached tokens are more
+    than the prompt, whose count is then the fresh part.
     """
-    fresh = prompt - read - write if prompt >= read + write else prompt
+    fresh = prompt if may_exclude and prompt < read + write else prompt - read - write
     return Usage(
         input_fresh=max(0, fresh),
         cache_read=max(0, read),

@@ -159,6 +159,8 @@ class Paragraphs:
         return apart
 
 
+# How gateways in front of Claude call what was cached.
+_OF_CLAUDE = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
 _COUNTS = ("prompt_tokens", "completion_tokens")
 
 
@@ -175,7 +177,7 @@ def read_usage(wire: object) -> Usage | None:
         or _count(wire, "cached_tokens")  # Moonshot
         or _count(wire, "prompt_cache_hit_tokens")  # DeepSeek
         or _count(wire, "num_cached_tokens")  # Mistral
-        or _count(wire, "cache_read_input_tokens")  # gateways in front of Claude
+        or _count(wire, "cache_read_input_tokens")
     )
     write = _count(prompt, "cache_write_tokens") or _count(wire, "cache_creation_input_tokens")
     return from_inclusive(
@@ -184,6 +186,7 @@ def read_usage(wire: object) -> Usage | None:
         write,
         _count(wire, "completion_tokens"),
         _count(completion, "reasoning_tokens"),
+        may_exclude=not wire.keys().isdisjoint(_OF_CLAUDE),
     )
 
 

@@ -28,6 +28,7 @@ SAMPLES: dict[str, list[Json]] = {
     "model": ["x", "y"],
     "Choice.index": [0],  # no other is asked for (7.4)
     "MessageDeltaUsage.input_tokens": [20],
+    "ResponseUsage.input_tokens": [5000],
     "MessageDeltaUsage.output_tokens": [20, 21],
     "arguments": ['{"a":1}', '{"a":2}'],
     "url": ["https://e.test/a", "https://e.test/b"],
