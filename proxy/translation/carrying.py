@@ -13,7 +13,7 @@ from proxy.translation.carriers import follower, in_slot, place_of, reasoning_co
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.directives import DIRECTIVE
 from proxy.translation.emulation import staged
-from proxy.translation.envelope import Scope, seal
+from proxy.translation.envelope import Scope, seal_all
 from proxy.translation.position import START, Position, Spot
 from proxy.translation.recall import Remembered
 
@@ -42,8 +42,10 @@ class Carrying:
         "_hides",
         "_leaves_hosted",
         "_model",
+        "_next",
         "_position",
         "_remembered",
+        "_rest",
         "_scope",
         "_thoughts",
         "_waiting",
@@ -71,6 +73,8 @@ class Carrying:
         self._counts = counts
         self._position: Position | None = None
         self._thoughts: dict[int, _Thought] = {}
+        self._next = 0
+        self._rest: list[str] = []  # envelopes that had no room in the slots of what they are pieces of
         self._waits = waits
         self._waiting: dict[int, _Thought] = {}  # reasoning that is over and has led to nothing yet
         self._followers: dict[int, list[str]] = {}  # what each part is to the one before it
@@ -107,6 +111,7 @@ class Carrying:
                 case Finish():
                     for k in list(self._waiting):
                         self._end(k, self._waiting.pop(k), out)
+                    self._carry_rest(out)
                     out.append(event)
                 case _:
                     out.append(event)
@@ -114,6 +119,7 @@ class Carrying:
 
     def _open(self, event: Open, out: list[Event]) -> None:
         part = event.part
+        self._next = event.k + 1
         if self._waits:
             self._followers[event.k] = follower(part)
             if (before := self._waiting.pop(event.k - 1, None)) is not None:
@@ -136,7 +142,7 @@ class Carrying:
         if self._leaves_hosted and kind == "hosted":
             return part
         content: Wire = {"m": self._model, "k": [kind], "v": [part.native]}
-        native = in_slot(seal(content, self._scope), None, "", self._client)
+        native = in_slot(self._sealed_all(content), None, "", self._client)
         return part if native is None else Reasoning("", redacted=True, native=native)
 
     def _close(self, event: Close, out: list[Event]) -> None:
@@ -157,7 +163,7 @@ class Carrying:
         out.append(Close(k, native))
 
     def _sealed(self, thought: _Thought, led_to: list[str] | None) -> Extra | None:
-        """The client's block; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""
+        """The client's block."""
         text, native = "".join(thought.pieces), thought.native
         shown = "" if self._hides else text
         content = reasoning_content(native, text, shown, thought.part.field, self._model)
@@ -166,7 +172,24 @@ class Carrying:
         content |= place_of(thought.spot)
         if led_to is not None:
             content["f"] = led_to
-        block = in_slot(seal(content, self._scope), native, shown, self._client, hidden=bool(text))
+        block = in_slot(self._sealed_all(content), native, shown, self._client, hidden=bool(text))
+        return self._noted(block)
+
+    def _sealed_all(self, content: Wire) -> str:
+        """The envelope; where it takes several, the first one, and the others are kept for the end."""
+        first, *rest = seal_all(content, self._scope)
+        self._rest += rest
+        return first
+
+    def _carry_rest(self, out: list[Event]) -> None:
+        for envelope in self._rest:
+            native = self._noted(in_slot(envelope, None, "", self._client))
+            out += [Open(self._next, Reasoning("", redacted=True, native=native)), Close(self._next, native)]
+            self._next += 1
+        self._rest = []
+
+    def _noted(self, block: Extra | None) -> Extra | None:
+        """The same; entries that a Chat client may fail to send back are noted beside it (mapping.md 8.9)."""
         entries = block.get("entries") if block is not None else None
         if isinstance(entries, list):
             self._remembered.entries += entries

@@ -10,6 +10,7 @@ import hmac
 import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
@@ -24,11 +25,13 @@ PREFIXES = (SEALED, OPEN)
 # Those of all versions: what an older or a newer proxy has made must not reach a backend either.
 ANY_PREFIX = r"drg\d{1,3}\."
 KEY_BYTES = 32
+LONGEST = 256 * 1024  # characters of an envelope
 NO_ORIGIN = "0" * 12
 
 _ANY_PREFIX = re.compile(ANY_PREFIX)
 _NONCE = 12
 _CHECKSUM = 16
+_PIECE = 180 * 1024  # bytes, so that their envelope is short enough even where nothing can be compressed
 _MAX_PLAIN = 8 * 1024 * 1024  # bytes of an opened envelope; a client could send one that inflates without end
 _NONCE_LABEL = b"drg1 nonce"
 
@@ -73,6 +76,51 @@ def seal(content: Wire, scope: Scope) -> str:
     sub_key = hmac.digest(key, _NONCE_LABEL, "sha256")
     nonce = hmac.digest(sub_key, bound + packed, "sha256")[:_NONCE]
     return f"{SEALED}{scope.origin}.{_encoded(nonce + AESGCM(key).encrypt(nonce, packed, bound))}"
+
+
+def seal_all(content: Wire, scope: Scope) -> list[str]:
+    """The content as one envelope, or in pieces as several where it would be too long for one."""
+    envelope = seal(content, scope)
+    if len(envelope) <= LONGEST:
+        return [envelope]
+    raw = dumps(content)
+    mark = hashlib.sha256(raw).hexdigest()[:_CHECKSUM]
+    pieces = _pieces(raw)
+    return [seal({"w": mark, "i": i, "of": len(pieces), "t": piece}, scope) for i, piece in enumerate(pieces)]
+
+
+def _pieces(raw: bytes) -> list[str]:
+    """JSON in pieces of some `_PIECE` bytes, cut between characters."""
+    pieces: list[str] = []
+    start = 0
+    while start < len(raw):
+        end = min(start + _PIECE, len(raw))
+        while end < len(raw) and raw[end] & 0xC0 == 0x80:
+            end -= 1
+        pieces.append(raw[start:end].decode())
+        start = end
+    return pieces
+
+
+def piece_of(content: Wire) -> tuple[str, int] | None:
+    """Which whole an opened envelope is a piece of, and which one; None when it is one itself."""
+    mark, number = content.get("w"), content.get("i")
+    return (mark, number) if isinstance(mark, str) and type(number) is int else None
+
+
+def join(pieces: Mapping[int, Wire]) -> Wire | None:
+    """The whole, of its pieces by their number; None when one is missing or they are of no whole."""
+    texts = [pieces[number].get("t") for number in range(len(pieces)) if number in pieces]
+    if not pieces or len(texts) < len(pieces) or any(piece.get("of") != len(pieces) for piece in pieces.values()):
+        return None
+    raw = "".join([text for text in texts if isinstance(text, str)]).encode(errors="replace")
+    if len(raw) > _MAX_PLAIN or pieces[0].get("w") != hashlib.sha256(raw).hexdigest()[:_CHECKSUM]:
+        return None
+    try:
+        whole = loads(raw)
+    except NotJson:
+        return None
+    return whole if is_object(whole) else None
 
 
 def open_envelope(envelope: str, scope: Scope) -> Wire | None:

@@ -13,7 +13,7 @@ from proxy.canonical.parts import Extra, HostedCall, Opaque, Reasoning, ReplyPar
 from proxy.protocols.fields import Wire
 from proxy.translation.carriers import in_slot, place_of
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol
-from proxy.translation.envelope import Scope, seal
+from proxy.translation.envelope import Scope, seal, seal_all
 from proxy.translation.position import Position
 from proxy.translation.recall import Remembered
 from proxy.translation.restoring import CITATIONS, text_mark
@@ -128,7 +128,9 @@ class HostedCalls:
             return
         deed = read(native, None)
         if self._client == "messages":
-            shown = show(deed, part.id, self._sealed("hosted", [native])) if deed is not None else []
+            shown = (
+                show(deed, part.id, seal(self._content("hosted", [native]), self._scope)) if deed is not None else []
+            )
             if deed is None or not deed.sources or deed.error is not None:
                 self._run.append(native)  # nothing that is shown can hold it
             for block in shown:
@@ -159,17 +161,18 @@ class HostedCalls:
         self._run = []
 
     def _add_carrier(self, kind: str, blocks: list[Extra], out: list[Event]) -> None:
-        native = in_slot(self._sealed(kind, blocks), None, "", self._client)
-        entries = native.get("entries") if native is not None else None
-        if isinstance(entries, list):
-            self._remembered.entries += entries
-        out.append(Close(self._add(Reasoning("", redacted=True, native=native), out), native))
+        for envelope in seal_all(self._content(kind, blocks), self._scope):
+            native = in_slot(envelope, None, "", self._client)
+            entries = native.get("entries") if native is not None else None
+            if isinstance(entries, list):
+                self._remembered.entries += entries
+            out.append(Close(self._add(Reasoning("", redacted=True, native=native), out), native))
 
-    def _sealed(self, kind: str, blocks: list[Extra]) -> str:
+    def _content(self, kind: str, blocks: list[Extra]) -> Wire:
         content: Wire = {"m": self._model, "k": [kind], "v": blocks}
         if self._position is not None:
             content |= place_of(self._position.spot)
-        return seal(content, self._scope)
+        return content
 
     def _end_texts(self, out: list[Event]) -> None:
         """Behind texts that touch each other: how they were cut, and what each of them cites."""

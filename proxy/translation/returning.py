@@ -16,7 +16,7 @@ from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.carriers import ANTHROPIC_FORMAT, follower, with_shown
 from proxy.translation.codecs import CALL_SIGNATURE
 from proxy.translation.directives import DIRECTIVE
-from proxy.translation.envelope import Scope, is_envelope, open_envelope, origin_in
+from proxy.translation.envelope import Scope, is_envelope, join, open_envelope, origin_in, piece_of
 from proxy.translation.opened import Carried, read_content
 from proxy.translation.position import START, Spot
 from proxy.translation.recall import DETAILS
@@ -47,7 +47,7 @@ def _restore(run: list[Turn], target: Target, scope: Scope, losses: LossReport) 
     if not any(type(part) is Reasoning or _held(part) for turn in run for part in turn.parts):
         return False
     spoke = [turn for turn in run if turn.parts]
-    opening = _Opening(target, scope, losses)
+    opening = _Opening(target, scope, losses, spoke)
     for turn in spoke:
         turn.parts = opening.turn(turn.parts)
     restore_citations(spoke, losses)
@@ -67,9 +67,23 @@ def _held(part: Part) -> str:
 class _Opening:
     """One run of assistant turns. `failed`: some of its reasoning could not be restored."""
 
-    __slots__ = ("_failed", "_led_to", "_losses", "_scope", "_signatures", "_spot", "_target", "_thought")
+    __slots__ = (
+        "_envelopes",
+        "_failed",
+        "_led_to",
+        "_losses",
+        "_scope",
+        "_signatures",
+        "_spot",
+        "_target",
+        "_thought",
+        "_wholes",
+    )
 
-    def __init__(self, target: Target, scope: Scope, losses: LossReport) -> None:
+    def __init__(self, target: Target, scope: Scope, losses: LossReport, run: list[Turn]) -> None:
+        tokens = [_token(part) for turn in run for part in turn.parts if isinstance(part, Reasoning)]
+        self._envelopes = [str(token) for token in tokens if is_envelope(token)]
+        self._wholes: dict[str, Wire | None] = {}  # of those that came in pieces, by their marks
         self._target = target
         self._scope = scope
         self._losses = losses
@@ -122,6 +136,13 @@ class _Opening:
         if origin_in(envelope) != self._scope.origin:
             return self._foreign(part, shown)
         content = open_envelope(envelope, self._scope)
+        if content is not None and (piece := piece_of(content)) is not None:
+            mark, number = piece
+            if mark not in self._wholes:
+                self._wholes[mark] = self._whole(mark)
+            elif number > 0 or self._wholes[mark] is None:
+                return []  # its whole has been seen to
+            content = self._wholes[mark] if number == 0 else None
         if content is None:
             return self._drop(part, Rule.CARRIER_BAD)
         carried = read_content(content, self._target.protocol, trusted=bool(self._scope.keys))
@@ -144,6 +165,16 @@ class _Opening:
                 return [Cited(CITATIONS, {}, at=part.at, blocks=carried.items)]
             case _:
                 assert_never(carried.kind)
+
+    def _whole(self, mark: str) -> Wire | None:
+        """What all pieces with this mark come to, which may be anywhere in the run."""
+        pieces: dict[int, Wire] = {}
+        for envelope in self._envelopes:
+            content = open_envelope(envelope, self._scope) if origin_in(envelope) == self._scope.origin else None
+            piece = piece_of(content) if content is not None else None
+            if content is not None and piece is not None and piece[0] == mark:
+                pieces[piece[1]] = content
+        return join(pieces)
 
     def _thoughts(self, part: Reasoning, carried: Carried, shown: str) -> list[Part]:
         """The vendor's own blocks, with their visible text; none where the text was edited and had to stay."""

@@ -57,6 +57,7 @@ CONTENTS: list[Json] = [
     {"m": "m", "k": ["hosted"], "v": [{"type": "web_search_call", "id": "i", "status": "completed", "action": {}}]},
     {"m": "m", "k": ["citations"], "v": [{"h": "0" * 16}, {"n": 4, "c": [{"type": "char_location"}]}]},
     {"m": "m", "k": ["gemini_sig"], "v": [{"id": "c", "extra_content": {"google": {"thought_signature": "s"}}}]},
+    {"w": "0123456789abcdef", "i": 0, "of": 1, "t": "{}"},
     {"m": "m", "k": ["directive"], "v": [{"type": "directive", "text": "Call a tool."}]},
 ]
 ANY_JSON = st.recursive(
@@ -71,9 +72,9 @@ EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(
 def contents(draw: st.DrawFn) -> Wire:
     """What an envelope holds: a real content bent out of shape, or any object."""
     if draw(st.integers(0, 9)) == 9:
-        return draw(st.dictionaries(st.sampled_from("mkvcpnfts"), ANY_JSON))
+        return draw(st.dictionaries(st.sampled_from(["w", "i", "of", *"mkvcpnfts"]), ANY_JSON))
     base = dict(draw(st.sampled_from(CONTENTS)))
-    for name in draw(st.lists(st.sampled_from("kvcpnfts"), max_size=2, unique=True)):
+    for name in draw(st.lists(st.sampled_from(["w", "i", "of", *"kvcpnfts"]), max_size=2, unique=True)):
         base[name] = draw(mutated({"x": base.get(name)}, draw(st.sampled_from(CONTENTS)))).get("x")
     return base
 

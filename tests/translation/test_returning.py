@@ -1,5 +1,6 @@
 """What a backend gets back of its reasoning after a client has kept it, changed it or lost some (mapping.md 8.6)."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 
@@ -517,3 +518,48 @@ def test_an_item_of_nothing_but_an_envelope_goes() -> None:
     words = {"role": "user", "content": "go"}
     request = {**first_request("responses", stream=False), "input": [words, item, words]}
     assert json.loads(prepared("responses", request, target("responses")).body)["input"] == [words, words]
+
+
+# --- what is too long for one envelope (mapping.md 8.6) ---
+
+HUGE = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(9000))  # 562 KiB, hardly compressed
+
+
+def envelopes(value: Json) -> list[str]:
+    """All envelopes in what a client got."""
+    if isinstance(value, str):
+        return [value] if value.startswith("drg") else []
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [envelope for one in inner for envelope in envelopes(one)]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_what_is_too_long_for_one_envelope_comes_back_whole(client: Protocol, stream: bool) -> None:
+    blocks = [{"type": "redacted_thinking", "data": HUGE}, text("So."), thinking("Hm.", "s"), tool_use("toolu_a")]
+    backend = target("messages", "claude-opus-4-8")
+    request = first_request(client, stream=stream)
+    answer = answered(prepared(client, request, backend), claude(*blocks))
+    sizes = [len(envelope) for envelope in envelopes(answer)]
+    assert len(sizes) > 3
+    assert max(sizes) <= 256 * 1024
+    ready = prepared(client, with_answer(client, request, answer), backend)
+    assert [entry["content"] for entry in history(ready) if entry["role"] == "assistant"] == [blocks]
+    assert losses(ready) == []
+
+
+@pytest.mark.parametrize("client", ["chat", "messages"])
+@pytest.mark.parametrize("lost", [0, 1, -1])
+def test_a_piece_that_is_missing_loses_the_whole_once(client: Protocol, lost: int) -> None:
+    item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": HUGE}
+    backend = target("responses")
+    request = first_request(client, stream=False)
+    answer = answered(prepared(client, request, backend), response(item, function_call("call_a")))
+    following = with_answer(client, request, answer)
+    said = following["messages"][1]
+    held = said["reasoning_details"] if client == "chat" else said["content"]
+    pieces = [entry for entry in held if envelopes(entry)]
+    held.remove(pieces[lost])
+    ready = prepared(client, following, backend)
+    assert order(ready) == ["call_a"]
+    assert losses(ready) == ["carrier-bad"]
