@@ -52,7 +52,7 @@ REFUSED: dict[tuple[Protocol, str, str], dict[Protocol, dict[Rule, int]]] = {
     ("responses", "openai", "gpt-5.4"): {"messages": THREADS},
     ("responses", "openai", "gpt-6.2-sol"): {"messages": THREADS},
     ("responses", "openai", "gpt-4.1"): {"messages": THREADS},
-    ("responses", "generic", "some-model"): {"messages": THREADS | SEARCH},
+    ("responses", "generic", "some-model"): {"messages": THREADS},
     ("messages", "anthropic", "claude-sonnet-4-6"): {"responses": STORED},
     ("messages", "anthropic", "claude-opus-5-5"): {"responses": STORED},
     ("messages", "anthropic", "claude-sonnet-5-5"): {"responses": STORED},

@@ -85,7 +85,9 @@ ABOUT: dict[Rule, About] = {
     Rule.JSON_OBJECT: _approx("9.1", "The answer is asked to be JSON in words, since the backend has no such mode."),
     Rule.LATE_ARGS: _approx("13.5", "Arguments that came behind the end of their call are left out."),
     Rule.LOGIT_BAN: _refuse("7.4", "The backend can't ban or force single tokens."),
-    Rule.MAX_CLAMP: _approx("7.1", "The output limit is lowered to the model's own."),
+    Rule.MAX_CLAMP: _several(
+        ("approx", "drop"), "7.1 17.2", "The output limit is lowered to the model's own, or the backend takes none."
+    ),
     Rule.MID_SYSTEM: _approx(
         "2.2", "A system message between other messages is moved, or marked within the user's turn."
     ),

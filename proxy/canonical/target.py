@@ -90,7 +90,7 @@ class Dialect:
     plain_schemas: bool = False  # knows a part of JSON Schema
     custom_tools: bool = False
     fields: frozenset[str] = frozenset()  # optional request fields it takes beyond the core (top_k, store, metadata, …)
-    no_fields: frozenset[str] = frozenset()  # core request fields it refuses (seed, logit_bias, …)
+    no_fields: frozenset[str] = frozenset()  # request fields it refuses (seed, logit_bias, …), on all protocols
     stop_limit: int | None = None
     no_json_schema: bool = False  # knows only `json_object`
     no_json_object: bool = False  # knows only schemas
@@ -101,6 +101,9 @@ class Dialect:
     thinking_switch: Literal["none", "effort", "thinking", "enable_thinking", "template", "reasoning"] = "none"
     maps_effort: bool = False  # stands in front of other vendors' models and makes of an effort what they take
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
+    # Responses, request side
+    stream_only: bool = False  # answers in streams alone
+    instructions_required: bool = False  # refuses a request without `instructions`
     # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.
     cache_marks: Literal["none", "breakpoint", "cache_control"] = "none"
     # Responses and Messages: kinds of hosted tools that it runs and that a client of another vendor may ask for. On

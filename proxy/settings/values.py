@@ -19,6 +19,7 @@ from proxy.settings.units import parse_duration, parse_size
 from proxy.translation.envelope import KEY_BYTES
 from proxy.translation.profiles import NAMES as PROFILE_NAMES
 
+_VERSION = r"v\d\w*|backend-api"
 NOT_YET = "not supported yet by this version"
 
 
@@ -51,7 +52,7 @@ def parse_address(value: object) -> Address:
 
 def _base_url(value: object) -> str:
     """The root that endpoints are appended to. Most versions are `/v1`, so that is what a bare host gets, unless the
-    version is in the query, as at Azure."""
+    version is in the query, as at Azure, or there is none, as behind a ChatGPT account."""
     parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
     try:
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != -1
@@ -66,7 +67,7 @@ def _base_url(value: object) -> str:
     path = parts.path.rstrip("/")
     if parts.query:
         return f"{parts.scheme}://{parts.netloc}{path}?{parts.query}"
-    if not any(re.fullmatch(r"v\d\w*", segment) for segment in path.split("/")):
+    if not any(re.fullmatch(_VERSION, segment) for segment in path.split("/")):
         path += "/v1"
     return f"{parts.scheme}://{parts.netloc}{path}"
 

@@ -34,7 +34,7 @@ from proxy.translation.survey import Held
 MOST_MARKS = 4
 SMALLEST_CACHED = 512  # tokens of the shortest prompt that any model keeps (messages.md 5)
 _KEY_DIGITS = 32
-_VENDORS = ("openai", "azure")  # whose caches are routed by a key
+_VENDORS = ("openai", "azure", "codex")  # whose caches are routed by a key
 
 
 class _Marked(Protocol):

@@ -24,7 +24,7 @@ _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 RESPONSES_LIMIT = 64
 MESSAGES_LIMIT = 64
-_OPENAI = frozenset({"openai", "azure"})
+_OPENAI = frozenset({"openai", "azure", "codex"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def write(
     spelling = prepare(request, client, target, losses, scope, emulation)
     spelling.mint = ids.minting(request_id)
     limit = request.limits.max_output or 0
+    always_stream = always_stream or target.dialect.stream_only
     request.stream = request.stream or always_stream or (target.protocol == "messages" and limit > WHOLE_REPLY_LIMIT)
     prewarm = False
     if request.limits.prewarm:
@@ -105,6 +106,7 @@ def write(
             losses.approx(Rule.PREWARM, request.limits.prewarm_at)
     codec = BACKENDS[target.protocol]
     wire = codec.write_request(request, target, losses)
+    leave_out(target.protocol, wire, target.dialect.no_fields, losses)
     leave_out(target.protocol, wire, refused_fields, losses)
     body = dumps(wire)
     if tally is not None:  # `message_start` leaves before most backends tell

@@ -67,6 +67,20 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
     },
 }
 
+# Those that a dialect may say that its server refuses, beside these: never learned, since the client relies on them.
+_WITHHELD: Mapping[str, Rule] = {
+    "max_completion_tokens": Rule.MAX_CLAMP,
+    "max_output_tokens": Rule.MAX_CLAMP,
+    "max_tokens": Rule.MAX_CLAMP,
+    "max_tool_calls": Rule.MAX_TOOL_CALLS,
+    "parallel_tool_calls": Rule.TOOL_CHOICE,
+    "safety_identifier": Rule.SAFETY_IDENTIFIER,
+    "stop": Rule.STOP,
+    "stop_sequences": Rule.STOP,
+    "tool_choice": Rule.TOOL_CHOICE,
+    "user": Rule.USER,
+}
+
 # Fields that say one thing together: a server without the one can do nothing with the other.
 _TOGETHER = {"continue_final_message": "add_generation_prompt", "add_generation_prompt": "continue_final_message"}
 
@@ -110,7 +124,8 @@ def leave_out(protocol: BackendProtocol, wire: Wire, fields: Iterable[str], loss
         if not removed:
             continue
         wire.pop(_TOGETHER.get(field, ""), None)
-        if (rule := REMOVABLE[protocol][field]) is Rule.PREFILL:
+        rule = REMOVABLE[protocol].get(field) or _WITHHELD.get(field, Rule.UNKNOWN_FIELD)
+        if rule is Rule.PREFILL:
             losses.approx(rule, (field,))  # what was begun is history then
         else:
             losses.drop(rule, tuple(field.split(".")))

@@ -33,6 +33,8 @@ _OPENAI_CHAT_FIELDS = frozenset(
     }
 )
 _HOSTED = frozenset({"web_search", "code", "mcp", "tool_search"})
+# What ChatGPT's own backend refuses of Responses, beside what it insists on.
+_NO_CODEX = frozenset({"max_output_tokens", "max_tool_calls", "temperature", "top_p", "top_logprobs"})
 _NO_EFFORT = frozenset({"reasoning_effort"})
 _LOCAL_SAMPLING = frozenset({"top_k", "min_p", "repetition_penalty"})
 
@@ -162,8 +164,19 @@ _CHAT = _by_name(
 )
 
 _RESPONSES = _by_name(
-    Dialect(custom_tools=True, developer_role=True),
+    Dialect(custom_tools=True, developer_role=True, hosted_tools=_HOSTED),
     _OPENAI_RESPONSES,
+    # Behind a ChatGPT account, where Codex is at home.
+    Dialect(
+        "codex",
+        "codex",
+        custom_tools=True,
+        developer_role=True,
+        hosted_tools=_HOSTED,
+        stream_only=True,
+        instructions_required=True,
+        no_fields=_NO_CODEX,
+    ),
     replace(_OPENAI_RESPONSES, name="azure", family="azure", key="api_key"),
     Dialect("vllm", "vllm", custom_tools=True),
     Dialect("sglang", "sglang"),
@@ -182,7 +195,7 @@ _RESPONSES = _by_name(
 )
 
 _MESSAGES = _by_name(
-    Dialect(),
+    Dialect(hosted_tools=_HOSTED - {"mcp"}),  # MCP would take a beta of the proxy's own making
     Dialect("anthropic", "anthropic", auto_cache="top_level", binding_controls=True, hosted_tools=_HOSTED),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
     Dialect(
@@ -222,6 +235,7 @@ NAMES = frozenset(name for profiles in PROFILES.values() for name in profiles)
 # The last labels of a host name.
 _HOSTS: Mapping[str, str] = {
     "api.openai.com": "openai",
+    "chatgpt.com": "codex",
     "openai.azure.com": "azure",
     "services.ai.azure.com": "azure",
     "cognitiveservices.azure.com": "azure",

@@ -68,6 +68,7 @@ models:
         ("http://127.0.0.1:8000/proxy", "http://127.0.0.1:8000/proxy/v1"),
         ("https://example.com/v1beta/openai", "https://example.com/v1beta/openai"),
         ("http://[::1]:8000", "http://[::1]:8000/v1"),
+        ("https://chatgpt.com/backend-api/codex", None),
         ("https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21", None),
     ],
 )

@@ -12,7 +12,7 @@ from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.translation.envelope import Scope
 from proxy.translation.profiles import profile_of
-from proxy.upstream.dialects import PROFILES
+from proxy.upstream.dialects import PROFILES, dialect_for
 
 Wire = dict[str, object]
 PNG = "iVBORw0KGgo="
@@ -343,3 +343,56 @@ class TestOllamaOnResponses:
         assert "text" not in sent
         assert "Respond with a single JSON object and nothing else." in json.dumps(sent["input"])
         assert told(request) == ["json-object;approx"]
+
+
+class TestCodex:
+    """What a ChatGPT account answers at (mapping.md 17.2)."""
+
+    BODY: ClassVar[Wire] = {"messages": [HI], "max_tokens": 100, "temperature": 0.5, "top_p": 0.9}
+
+    def test_it_is_asked_for_a_stream_with_instructions_and_no_limits(self) -> None:
+        request = asked("chat", self.BODY, "responses", "codex")
+        assert json.loads(request.body) == {
+            "model": "m",
+            "instructions": "",
+            "input": [{"type": "message", **HI}],
+            "include": ["reasoning.encrypted_content"],
+            "store": False,
+            "stream": True,
+        }
+        assert (request.stream, request.upstream_stream) == (False, True)
+        assert sorted(told(request)) == ["max-clamp;drop", "temperature;drop", "top-p;drop"]
+
+    @pytest.mark.parametrize("client", ["chat", "messages"])
+    def test_what_leads_is_its_instructions(self, client: str) -> None:
+        system: Wire = {"role": "system", "content": "Be brief."}
+        body: Wire = {"messages": [system, HI]} if client == "chat" else {"system": "Be brief.", "messages": [HI]}
+        sent = json.loads(asked(client, body, "responses", "codex").body)
+        assert (sent["instructions"], len(sent["input"])) == ("Be brief.", 1)
+
+
+def test_a_dialect_may_name_any_field_that_its_server_refuses() -> None:
+    flags = {"no_fields": ["top_p", "safety_identifier", "odd"]}
+    for backend, left in (("responses", {"temperature"}), ("messages", {"temperature", "metadata"})):
+        target = Target(backend, "m", dialect_for(backend, "http://x", None, flags))  # type: ignore[arg-type]
+        body = {"model": "m", "messages": [HI], "temperature": 0.5, "top_p": 0.9, "safety_identifier": "u"}
+        request = pair.prepare(pair.peek("chat", json.dumps(body).encode()), target, pair.Options())
+        fields = {"temperature", "top_p", "safety_identifier", "metadata"}
+        assert json.loads(request.body).keys() & fields == left
+        lost = {"top-p;drop", "safety-identifier;drop"} if backend == "responses" else {"top-p;drop"}
+        assert lost <= set(told(request))
+
+
+@pytest.mark.parametrize(("backend", "kinds"), [("responses", ["web_search"]), ("messages", ["web_search_20250305"])])
+def test_a_server_that_is_not_known_is_asked_for_what_its_protocol_has(backend: str, kinds: list[str]) -> None:
+    """Most are gateways in front of the vendor; MCP at Messages alone would take a beta of the proxy's own making."""
+    if backend == "responses":
+        tools: list[Wire] = [{"type": "web_search_20250305", "name": "web_search"}]
+        request = asked("messages", {"messages": [HI], "tools": tools}, backend, "generic")
+    else:
+        request = asked("responses", {"input": "hi", "tools": [{"type": "web_search"}]}, backend, "generic")
+        mcp = {"type": "mcp", "server_label": "s", "server_url": "https://s", "require_approval": "never"}
+        with pytest.raises(Rejected):
+            asked("responses", {"input": "hi", "tools": [mcp]}, backend, "generic")
+    assert [tool["type"] for tool in json.loads(request.body)["tools"]] == kinds
+    assert request.betas == ()

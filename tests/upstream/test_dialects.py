@@ -22,6 +22,7 @@ from proxy.upstream.dialects import PROFILES, Protocol, UnknownDialect, dialect_
         ("https://us-east5-aiplatform.googleapis.com/v1", "vertex"),
         ("https://aiplatform.eu.rep.googleapis.com/v1", "vertex"),
         ("https://bedrock-mantle.us-east-1.api.aws/anthropic/v1", "bedrock"),
+        ("https://chatgpt.com/backend-api/codex", "codex"),
         ("http://127.0.0.1:8000/v1", "generic"),
         ("", "generic"),
     ],

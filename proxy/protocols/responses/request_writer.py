@@ -51,15 +51,16 @@ def _write_conversation(body: Wire, request: Request, target: Target, losses: Lo
     top_level: list[Instruction] = []
     items: list[Wire] = []
     wants_json = request.output.format is not None and request.output.format.kind == "json_object"
-    as_items = wants_json or _has_marks(request.instructions)
+    required = target.dialect.instructions_required
+    as_items = (wants_json or _has_marks(request.instructions)) and not required
     for instruction in request.instructions:
-        if not instruction.top_level:
+        if not instruction.top_level and not required:
             items.append(instruction_item(instruction, instruction.authority))
         elif as_items:
             items.append(instruction_item(instruction, "developer"))
         else:
             top_level.append(instruction)
-    if top_level:
+    if top_level or required:
         body["instructions"] = "\n\n".join(part.text for instruction in top_level for part in instruction.parts)
     body["input"] = items + write_items(request.turns, target, losses)
 
