@@ -137,6 +137,20 @@ class State:
 
 
 @dataclass(slots=True)
+class Compaction:
+    """The backend is to sum the conversation up once it is long: R `context_management`, M `compact_20260112`.
+
+    `threshold`: tokens of the prompt, None for the backend's default. Messages alone has `instructions` for the
+    summary, and an answer that `pauses` behind it.
+    """
+
+    threshold: int | None = None
+    instructions: str | None = None
+    pauses: bool | None = None
+    at: Path = ()
+
+
+@dataclass(slots=True)
 class Identity:
     """`end_user`: M `metadata.user_id`, else C and R `safety_identifier`, else `user`."""
 
@@ -177,6 +191,7 @@ class Request:
     state: State = field(default_factory=State)
     identity: Identity = field(default_factory=Identity)
     service: Service = field(default_factory=Service)
+    compaction: Compaction | None = None
     stream: bool = False
     include_usage: bool = False
     legacy_functions: bool = False

@@ -25,6 +25,7 @@ from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.fit import fit
+from proxy.translation.fit_service import fit_service
 from proxy.translation.flatten import flatten, flatten_documents, may_need_flattening, move_assistant_images
 from proxy.translation.participants import fit_names
 from proxy.translation.phases import restore_phases
@@ -151,6 +152,7 @@ def prepare(
     emulation.stops = take_over(request, target, losses)
     emulation.cuts = bool(emulation.stops) and target.stop_match == "cancel"
     fit(request, target, losses)
+    fit_service(request, target, losses)
     fit_schemas(request, target, losses)
     fit_cache(request, target, held, losses)
     wraps_custom = CustomTool in held.tools and any(

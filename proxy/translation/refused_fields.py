@@ -52,6 +52,7 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
     },
     "responses": {
         **_OPENAI,
+        "context_management": Rule.COMPACTION,
         "include": Rule.INCLUDE,
         "reasoning.effort": Rule.EFFORT,
         "reasoning.summary": Rule.REASONING,
@@ -61,6 +62,7 @@ REMOVABLE: Mapping[BackendProtocol, Mapping[str, Rule]] = {
     "messages": {
         **_SAMPLING,
         "cache_control": Rule.PROMPT_CACHE_OPTIONS,
+        "context_management": Rule.COMPACTION,
         "output_config.effort": Rule.EFFORT,
         "service_tier": Rule.SERVICE_TIER,
         "thinking.display": Rule.REASONING,

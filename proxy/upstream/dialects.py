@@ -57,6 +57,7 @@ _OPENAI_RESPONSES = Dialect(
     custom_tools=True,
     developer_role=True,
     cache_marks="breakpoint",
+    fields=frozenset({"context_management", "service_tier"}),
     hosted_tools=_HOSTED,
 )
 _VLLM_CHAT = Dialect(
@@ -196,7 +197,14 @@ _RESPONSES = _by_name(
 
 _MESSAGES = _by_name(
     Dialect(hosted_tools=_HOSTED - {"mcp"}),  # MCP would take a beta of the proxy's own making
-    Dialect("anthropic", "anthropic", auto_cache="top_level", binding_controls=True, hosted_tools=_HOSTED),
+    Dialect(
+        "anthropic",
+        "anthropic",
+        fields=frozenset({"context_management"}),
+        auto_cache="top_level",
+        binding_controls=True,
+        hosted_tools=_HOSTED,
+    ),
     # Claude at another host: no top-level mark on all of them (mapping.md 17.2).
     Dialect(
         "bedrock",

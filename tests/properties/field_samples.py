@@ -145,6 +145,7 @@ MEMBERS = {"Computer": f"{_BOTH} CursorPosition".split(), "Browser": (_BOTH + _B
 
 # Values that say what an absent field says.
 DEFAULTS: dict[str, list[Json]] = {
+    "pause_after_compaction": [False],
     "stream": [False],
     "store": [False],
     "background": [False],

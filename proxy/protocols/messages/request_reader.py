@@ -11,6 +11,7 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Extra, Opaque, Part, Text, Turn
 from proxy.canonical.request import (
     CachePolicy,
+    Compaction,
     Effort,
     Identity,
     Instruction,
@@ -48,7 +49,7 @@ from proxy.protocols.messages.block_reader import (
     BlockTable,
     read_mark,
 )
-from proxy.protocols.messages.tables import EFFORTS
+from proxy.protocols.messages.tables import COMPACT, EFFORTS
 from proxy.protocols.messages.tool_reader import change_tools, read_tool_choice, read_tools
 
 # Every field of the body (messages.md 6), with those that Bedrock and Google Cloud put there instead of a header.
@@ -122,6 +123,7 @@ def read_request(wire: object, losses: LossReport, *, exact: bool = False) -> Re
     )
     _read_messages(body, request, declared, BlockReader(losses, exact, _typed(declared)))
     request.extra = _mcp_servers(body, request.tools, losses)
+    request.compaction = _read_edits(body, losses)
     _record_dropped(body, losses)
     return request
 
@@ -133,6 +135,7 @@ _REFUSED: tuple[tuple[str, Rule, str], ...] = (
     ("inference_geo", Rule.INFERENCE_GEO, "another vendor gives no such promise."),
     ("compaction", Rule.COMPACTION, "the backend can't write a compaction block."),
 )
+_COMPACT_FIELDS = frozenset({"type", "trigger", "instructions", "pause_after_compaction"})
 _DROPPED: tuple[tuple[str, Rule], ...] = (
     ("diagnostics", Rule.DIAGNOSTICS),
     ("fallbacks", Rule.FALLBACKS),
@@ -159,15 +162,37 @@ def _record_dropped(body: Wire, losses: LossReport) -> None:
     for name, rule in _DROPPED:
         if body.get(name) is not None:
             losses.drop(rule, (name,))
+
+
+def _read_edits(body: Wire, losses: LossReport) -> Compaction | None:
+    """The compaction among the edits that the backend is to do; another vendor does no other."""
+    found: Compaction | None = None
     management = mapping(body, "context_management", ())
     if management is None:
-        return
+        return None
     path: Path = ("context_management",)
     report_unknown(management, frozenset({"edits"}), path, losses)
     for index, entry in enumerate(array(management, "edits", path) or ()):
         edit_path = (*path, "edits", index)
-        edit_type = need_text(as_object(entry, edit_path), "type", edit_path)
-        losses.drop(Rule.COMPACTION if edit_type.startswith("compact_") else Rule.CONTEXT_MANAGEMENT, edit_path)
+        edit = as_object(entry, edit_path)
+        edit_type = need_text(edit, "type", edit_path)
+        if edit_type == COMPACT and found is None:
+            found = _read_compaction(edit, edit_path, losses)
+        else:
+            losses.drop(Rule.COMPACTION if edit_type.startswith("compact_") else Rule.CONTEXT_MANAGEMENT, edit_path)
+    return found
+
+
+def _read_compaction(edit: Wire, path: Path, losses: LossReport) -> Compaction:
+    report_unknown(edit, _COMPACT_FIELDS, path, losses)
+    trigger = mapping(edit, "trigger", path)
+    threshold: int | None = None
+    if trigger is not None:
+        at = (*path, "trigger")
+        one_of(trigger, "type", frozenset({"input_tokens"}), at)
+        report_unknown(trigger, frozenset({"type", "value"}), at, losses)
+        threshold = whole(trigger, "value", at)
+    return Compaction(threshold, text(edit, "instructions", path), flag(edit, "pause_after_compaction", path), path)
 
 
 def _mcp_servers(body: Wire, tools: list[Tool], losses: LossReport) -> Extra | None:

@@ -7,12 +7,12 @@ out that is not written here; what the client set and Messages lacks is recorded
 from typing import assert_never
 
 from proxy.canonical.loss import LossReport, Path, Rule
-from proxy.canonical.request import Request
+from proxy.canonical.request import Compaction, Request
 from proxy.canonical.target import Target
 from proxy.protocols.fields import Wire
 from proxy.protocols.messages.block_writer import marked, write_mark
 from proxy.protocols.messages.hosted_tools import write_servers
-from proxy.protocols.messages.tables import EFFORTS
+from proxy.protocols.messages.tables import COMPACT, EFFORTS
 from proxy.protocols.messages.tool_writer import write_tool_choice, write_tools
 from proxy.protocols.messages.turn_writer import write_messages
 
@@ -52,8 +52,21 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     tier = _service_tier(request, target, losses)
     if tier is not None:
         body["service_tier"] = tier
+    if request.compaction is not None:
+        body["context_management"] = {"edits": [_compact(request.compaction)]}
     _record_dropped(request, losses)
     return body
+
+
+def _compact(asked: Compaction) -> Wire:
+    edit: Wire = {"type": COMPACT}
+    if asked.threshold is not None:
+        edit["trigger"] = {"type": "input_tokens", "value": asked.threshold}
+    if asked.instructions is not None:
+        edit["instructions"] = asked.instructions
+    if asked.pauses is not None:
+        edit["pause_after_compaction"] = asked.pauses
+    return edit
 
 
 def _write_tools(body: Wire, request: Request, losses: LossReport) -> None:

@@ -67,6 +67,8 @@ OPAQUE_BLOCKS = frozenset({"container_upload", "compaction", "fallback", "mcp_to
 # All that may come back out of an envelope, where anyone could have written that.
 HOSTED_TYPES = HOSTED_BLOCKS | OPAQUE_BLOCKS - {"container_upload"}
 
+COMPACT = "compact_20260112"  # the type of the edit that sums a conversation up (messages.md 13.2)
+
 # What a base64 image may be (messages.md 7.5).
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 

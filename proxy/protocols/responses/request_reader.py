@@ -11,6 +11,7 @@ from proxy.canonical.loss import LossReport, Path, Rule
 from proxy.canonical.parts import Text
 from proxy.canonical.request import (
     CachePolicy,
+    Compaction,
     Effort,
     Identity,
     Instruction,
@@ -27,6 +28,7 @@ from proxy.canonical.tools import CustomTool, FunctionTool, HostedTool, Tool, To
 from proxy.protocols.fields import (
     Wire,
     array,
+    as_object,
     flag,
     invalid,
     is_object,
@@ -113,7 +115,6 @@ DROPPED: dict[str, Rule] = {
     "access_programs": Rule.ACCESS_PROGRAMS,
     "background_options": Rule.BACKGROUND_OPTIONS,
     "client_metadata": Rule.CLIENT_METADATA,
-    "context_management": Rule.CONTEXT_MANAGEMENT,
     "image": Rule.IMAGE,
 }
 # What `include` asks for that is served when the backend tells it (mapping.md 11.1).
@@ -155,6 +156,7 @@ def read_request(wire: Wire, losses: LossReport) -> Request:
         _state(wire, losses),
         _identity(wire, losses),
         Service(text(wire, "service_tier", ())),
+        _compaction(wire, losses) if more else None,
         flag(wire, "stream", ()) or False,
     )
     if more:
@@ -182,6 +184,20 @@ def _tools(wire: Wire, conversation: Conversation, losses: LossReport) -> list[T
         if not isinstance(tool, HostedTool):
             tool.deferred = False
     return tools
+
+
+def _compaction(wire: Wire, losses: LossReport) -> Compaction | None:
+    """The first of what the backend is to do with a long history; it knows nothing but to sum it up."""
+    found: Compaction | None = None
+    for index, item in enumerate(array(wire, "context_management", ()) or []):
+        path: Path = ("context_management", index)
+        entry = as_object(item, path)
+        if need_text(entry, "type", path) == "compaction" and found is None:
+            report_unknown(entry, frozenset({"type", "compact_threshold"}), path, losses)
+            found = Compaction(whole(entry, "compact_threshold", path), at=path)
+        else:
+            losses.drop(Rule.CONTEXT_MANAGEMENT, path)
+    return found
 
 
 def _stream_options(wire: Wire, losses: LossReport) -> None:

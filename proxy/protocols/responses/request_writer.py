@@ -37,6 +37,11 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
     body["store"] = False
     _write_identity(body, request)
     _write_service(body, request, losses)
+    if (compaction := request.compaction) is not None:
+        entry: Wire = {"type": "compaction"}
+        if compaction.threshold is not None:
+            entry["compact_threshold"] = compaction.threshold
+        body["context_management"] = [entry]
     if request.stream:
         body["stream"] = True
     return body

@@ -552,10 +552,6 @@ def test_a_prewarm() -> None:
             Loss(Rule.CONTEXT_MANAGEMENT, "drop", "context_management.edits[0]"),
         ),
         (
-            {"context_management": {"edits": [{"type": "compact_20260112"}]}},
-            Loss(Rule.COMPACTION, "drop", "context_management.edits[0]"),
-        ),
-        (
             {"thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}},
             Loss(Rule.THINKING, "drop", "thinking.block_binding"),
         ),

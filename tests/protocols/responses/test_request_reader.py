@@ -474,7 +474,7 @@ DROPS: list[tuple[str, object, Loss]] = [
     ("client_metadata", {"a": "b"}, Loss(Rule.CLIENT_METADATA, "drop", "client_metadata")),
     ("access_programs", {"cyber": "standard"}, Loss(Rule.ACCESS_PROGRAMS, "drop", "access_programs")),
     ("background_options", {}, Loss(Rule.BACKGROUND_OPTIONS, "drop", "background_options")),
-    ("context_management", [{"type": "compaction"}], Loss(Rule.CONTEXT_MANAGEMENT, "drop", "context_management")),
+    ("context_management", [{"type": "other"}], Loss(Rule.CONTEXT_MANAGEMENT, "drop", "context_management[0]")),
     ("image", {"context_compression": "auto"}, Loss(Rule.IMAGE, "drop", "image")),
     ("include", ["file_search_call.results"], Loss(Rule.INCLUDE, "drop", "include[0]")),
     ("moderation", {"model": "m"}, Loss(Rule.MODERATION, "drop", "moderation")),
