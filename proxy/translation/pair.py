@@ -102,6 +102,9 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
             if seen.client == "messages":
                 body = for_messages(body, seen.wire.get("system"), target.dialect, losses)
             body = renamed(body, seen.model, target.model)
+        except Rejected as rejected:
+            rejected.losses = losses.losses
+            raise
         except (NotJson, RecursionError):
             raise Rejected(_malformed(_TOO_DEEP)) from None
         return Prepared(seen.client, target, body, seen.stream, seen.stream, context, losses)

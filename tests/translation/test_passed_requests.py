@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from proxy.canonical.errors import Rejected
+from proxy.canonical.loss import Rule
 from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.upstream.dialects import PROFILES
@@ -80,3 +82,10 @@ def test_other_system_text_stays_byte_for_byte() -> None:
     ):
         raw, passed, _ = sent({"system": system, **conversation(THEIRS)}, "generic")
         assert passed == raw
+
+
+def test_a_strict_client_is_told_what_would_be_lost() -> None:
+    raw = json.dumps({"model": "m", "max_tokens": 9, **conversation(OURS)}).encode()
+    with pytest.raises(Rejected) as refused:
+        pair.prepare(pair.peek("messages", raw), Target("messages", "m"), pair.Options(strict=True))
+    assert [(loss.rule, loss.level) for loss in refused.value.losses] == [(Rule.CITATIONS, "refuse")]
