@@ -64,12 +64,13 @@ class Source:
     """Where the bytes of an image or a document are.
 
     `url`: `data` is an http(s) URL; `base64`: `data` is base64 of `media_type`; `text`: plain text;
-    `file`: a file id of the vendor that the client's protocol belongs to.
+    `file`: a file id of `vendor`, to whom the client's protocol belongs and who alone knows it.
     """
 
     kind: Literal["url", "base64", "text", "file"]
     data: str
     media_type: str | None = None
+    vendor: str | None = None
 
 
 @dataclass(slots=True)

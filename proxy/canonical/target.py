@@ -138,7 +138,6 @@ class Target:
     usage that it tells at its end (7.3).
     `fan_out`: the most choices that may be asked for by a request each, 1 for one request only (7.4).
     `participant_names`: `prefix` puts the name of a Chat message before its words, where it has no other place (2.3).
-    `same_vendor`: file ids of the client are the backend's own.
     """
 
     protocol: Literal["chat", "responses", "messages"]
@@ -150,5 +149,4 @@ class Target:
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     participant_names: Literal["drop", "prefix"] = "drop"
-    same_vendor: bool = False
     fan_out: int = 1

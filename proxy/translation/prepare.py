@@ -4,7 +4,7 @@ The order of the steps matters: parts are flattened before results are paired, s
 makes up is not marked as the tool's error; names are spelled last, so that every rule before sees the client's names.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
@@ -84,8 +84,6 @@ def write(
     refused_fields: frozenset[str] = frozenset(),
 ) -> Written:
     """The request in the backend's protocol. Consumes `request`. Raises `Rejected` where a rule is to refuse."""
-    if target.dialect.family == "openai" and client != "messages":
-        target = replace(target, same_vendor=True)
     context = _context(request, request_id)
     tally = estimate.Tally(request) if client == "messages" and request.stream else None
     emulation = Emulation()

@@ -51,7 +51,7 @@ def written(protocol: Protocol, request: Json) -> tuple[Json, list[Path]]:
     for tool in canonical.tools:
         if isinstance(tool, HostedTool):
             CLIENTS[protocol].read_hosted_tool(tool, canonical.extra, losses)
-    target = Target(protocol, request["model"], PROFILES[protocol][dialect], profile_of(model), same_vendor=True)
+    target = Target(protocol, request["model"], PROFILES[protocol][dialect], profile_of(model))
     body = BACKENDS[protocol].write_request(canonical, target, losses)
     return json.loads(jsontext.dumps(body)), losses.places
 

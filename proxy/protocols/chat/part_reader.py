@@ -127,7 +127,7 @@ def _read_file(wire: Wire, path: Path, losses: LossReport) -> Document:
     if content is None:
         if file_id is None:
             invalid(at, "one of 'file_data' and 'file_id' is required.", code="missing_required_parameter")
-        source = Source("file", file_id)
+        source = Source("file", file_id, vendor="openai")
     elif content.startswith("data:"):
         media_type, content = _split_data_url(content, (*at, "file_data"))
         source = Source("base64", content, media_type)

@@ -123,7 +123,7 @@ class PartWriter:
         return {"type": "file", "file": {"filename": file_name(part, media_type), "file_data": content}}
 
     def _file_id(self, part: Document, source: Source) -> Wire:
-        if not self._target.same_vendor:
+        if source.vendor != self._target.dialect.family:
             self._losses.refuse(Rule.FILE_ID, part.at, "file ids mean something only to the vendor that gave them.")
         self._note_detail(part)
         return {"type": "file", "file": {"file_id": source.data}}

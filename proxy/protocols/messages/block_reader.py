@@ -174,7 +174,7 @@ def _source(source: Wire, path: Path, allowed: frozenset[str], reader: BlockRead
         case "url":
             return Source("url", need_text(source, "url", path), PDF if allowed is _DOCUMENT_SOURCES else None)
         case "file":
-            return Source("file", need_text(source, "file_id", path))
+            return Source("file", need_text(source, "file_id", path), vendor="anthropic")
         case _:
             return Source("text", need_text(source, "data", path), text(source, "media_type", path) or "text/plain")
 

@@ -155,7 +155,7 @@ class BlockWriter:
                 assert_never(source.kind)
 
     def _file(self, source: Source, path: Path) -> Wire:
-        if not self.target.same_vendor:
+        if source.vendor != self.target.dialect.family:
             self.losses.refuse(Rule.FILE_ID, path, "files stay at the vendor that holds them.")
         return {"type": "file", "file_id": source.data}
 

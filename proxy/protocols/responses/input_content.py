@@ -100,7 +100,7 @@ def read_image_source(wire: Wire, path: Path, losses: LossReport) -> Source:
         return _source_of_url(url, (*path, "image_url"))
     file_id = text(wire, "file_id", path)
     if file_id is not None:
-        return Source("file", file_id)
+        return Source("file", file_id, vendor="openai")
     invalid(path, "an image needs 'image_url' or 'file_id'.", code="missing_required_parameter")
 
 
@@ -133,7 +133,7 @@ def _file_source(wire: Wire, path: Path, losses: LossReport) -> Source:
         return _source_of_url(url, (*path, "file_url"))
     file_id = text(wire, "file_id", path)
     if file_id is not None:
-        return Source("file", file_id)
+        return Source("file", file_id, vendor="openai")
     invalid(path, "a file needs 'file_data', 'file_url' or 'file_id'.", code="missing_required_parameter")
 
 

@@ -283,6 +283,6 @@ def _data_url(media_type: str, source: Source) -> str:
 
 
 def _file_id(source: Source, at: Path, target: Target, losses: LossReport) -> str:
-    if not target.same_vendor:
+    if source.vendor != target.dialect.family:
         losses.refuse(Rule.FILE_ID, at, "file ids mean something only to the vendor that gave them.")
     return source.data

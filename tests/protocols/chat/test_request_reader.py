@@ -110,7 +110,7 @@ def test_user_parts_of_every_kind() -> None:
         Audio("BBBB", "wav", at=("messages", 0, "content", 4)),
         Document(Source("base64", "CCCC", "text/csv"), "a.csv", at=("messages", 0, "content", 5)),
         Document(Source("base64", "JVBERi0x", "application/pdf"), at=("messages", 0, "content", 6)),
-        Document(Source("file", "file_1"), cache=CacheMark("short"), at=("messages", 0, "content", 7)),
+        Document(Source("file", "file_1", vendor="openai"), cache=CacheMark("short"), at=("messages", 0, "content", 7)),
     ]
 
 

@@ -51,9 +51,9 @@ ASK = Turn("user", [Text("Go")], at=AT)
 PICTURE = Image(Source("base64", "AAAA", "image/png"), at=(*AT, "content", 1))
 
 
-def write(request: Request, dialect: Dialect = GENERIC, *, same_vendor: bool = False) -> tuple[Wire, list[Loss]]:
+def write(request: Request, dialect: Dialect = GENERIC) -> tuple[Wire, list[Loss]]:
     losses = LossReport("Chat Completions")
-    target = Target("chat", "backend-model", dialect, same_vendor=same_vendor)
+    target = Target("chat", "backend-model", dialect)
     return write_request(request, target, losses), losses.losses
 
 
@@ -192,8 +192,8 @@ def test_user_parts_of_every_kind() -> None:
 
 
 def test_a_file_id_means_something_only_to_its_vendor() -> None:
-    request = asked(turns=[Turn("user", [Document(Source("file", "file_1"), at=AT)])])
-    body, _ = write(request, same_vendor=True)
+    request = asked(turns=[Turn("user", [Document(Source("file", "file_1", vendor="openai"), at=AT)])])
+    body, _ = write(request, OPENAI)
     assert body["messages"][0]["content"] == [{"type": "file", "file": {"file_id": "file_1"}}]
     assert refusal(request).kind is ErrorClass.UNSUPPORTED
 

@@ -153,7 +153,7 @@ PAGE = {"type": "page_location", "cited_text": "c", "document_index": 0, "docume
         ),
         (
             {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
-            Image(Source("file", "file_1"), at=("messages", 1, "content", 0)),
+            Image(Source("file", "file_1", vendor="anthropic"), at=("messages", 1, "content", 0)),
         ),
         (
             {

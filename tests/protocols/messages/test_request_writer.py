@@ -510,9 +510,9 @@ def test_part_that_is_refused(part: Part, rule: Rule) -> None:
 
 
 def test_files_of_the_same_vendor_and_images_by_url_where_they_are_not_taken() -> None:
-    same = Target("messages", "m", same_vendor=True)
+    same = Target("messages", "m", Dialect("anthropic", "anthropic"))
     wire = {"type": "image", "source": {"type": "file", "file_id": "file_1"}}
-    assert block(Image(Source("file", "file_1")), same) == (wire, [])
+    assert block(Image(Source("file", "file_1", vendor="anthropic")), same) == (wire, [])
     with pytest.raises(Rejected):
         block(Image(Source("url", "https://a/b")), Target("messages", "m", Dialect(no_url_images=True)))
 

@@ -203,7 +203,7 @@ CONTENT: list[tuple[Wire, Part]] = [
         {"type": "input_image", "image_url": "data:Image/PNG;base64,QUJD"},
         Image(Source("base64", "QUJD", "image/png"), at=AT),
     ),
-    ({"type": "input_image", "file_id": "file-1"}, Image(Source("file", "file-1"), at=AT)),
+    ({"type": "input_image", "file_id": "file-1"}, Image(Source("file", "file-1", vendor="openai"), at=AT)),
     (
         {"type": "input_file", "file_data": "data:application/pdf;base64,QQ==", "filename": "a.pdf"},
         Document(Source("base64", "QQ==", "application/pdf"), "a.pdf", at=AT),
@@ -215,7 +215,7 @@ CONTENT: list[tuple[Wire, Part]] = [
     ({"type": "input_file", "file_url": "https://x/a.pdf"}, Document(Source("url", "https://x/a.pdf"), at=AT)),
     (
         {"type": "input_file", "file_id": "file-1", "detail": "low"},
-        Document(Source("file", "file-1"), detail="low", at=AT),
+        Document(Source("file", "file-1", vendor="openai"), detail="low", at=AT),
     ),
     ({"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}}, Audio("QQ==", "wav", at=AT)),
 ]

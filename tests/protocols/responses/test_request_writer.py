@@ -36,7 +36,7 @@ from proxy.canonical.request import (
     Sampling,
     Service,
 )
-from proxy.canonical.target import ModelProfile, Target
+from proxy.canonical.target import Dialect, ModelProfile, Target
 from proxy.canonical.tools import CustomTool, FunctionTool, Grammar, HostedTool, ToolPolicy, ToolRef, TypedTool
 from proxy.protocols.responses import write_request
 
@@ -318,9 +318,11 @@ def test_content(part: Part, wire: Wire) -> None:
 
 def test_file_ids_stay_with_their_vendor() -> None:
     request = Request(
-        "chat", "m", [Turn("user", [Document(Source("file", "file-1"), at=("messages", 0, "content", 0))])]
+        "chat",
+        "m",
+        [Turn("user", [Document(Source("file", "file-1", vendor="openai"), at=("messages", 0, "content", 0))])],
     )
-    body, _ = write(request, Target("responses", "gpt-5.6", same_vendor=True))
+    body, _ = write(request, Target("responses", "gpt-5.6", Dialect("openai", "openai")))
     assert body["input"] == [
         {"type": "message", "role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}
     ]
