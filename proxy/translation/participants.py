@@ -17,9 +17,8 @@ def fit_names(request: Request, target: Target, losses: LossReport) -> None:
     for instruction in request.instructions:
         if instruction.name is not None:
             _note(instruction, losses, said=prefix and _say_in_texts(instruction))
-    for turn in request.turns:
-        if turn.name is not None:
-            _note(turn, losses, said=prefix and _say(turn))
+    for turn in [turn for turn in request.turns if turn.name is not None]:  # few have one
+        _note(turn, losses, said=prefix and _say(turn))
 
 
 def _note(message: Instruction | Turn, losses: LossReport, *, said: bool) -> None:
