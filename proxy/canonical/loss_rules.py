@@ -188,7 +188,11 @@ ABOUT: dict[Rule, About] = {
         ("drop", "refuse"), "5.4", "The backend makes no images, or the client can't be shown one."
     ),
     Rule.INCLUDE: _drop("11.1", "What the client wants included is not known here."),
-    Rule.INFERENCE_GEO: _refuse("11.1", "Where the model runs can't be demanded of the backend."),
+    Rule.INFERENCE_GEO: _several(
+        ("drop", "refuse"),
+        "11.1",
+        "Where the model runs can't be demanded of the backend; an operator may leave it out.",
+    ),
     Rule.INPUT_EXAMPLES: _approx("5.1", "Examples of a tool's input go into its description, if they are short."),
     Rule.ITEM_REFERENCE: _several(("drop", "refuse"), "11.2", "Nothing is stored that an item could refer to."),
     Rule.LOGIT_BIAS: _drop("7.4", "The backend can't make single tokens more or less likely."),
@@ -235,7 +239,7 @@ ABOUT: dict[Rule, About] = {
     Rule.SERVICE_TIER: _several(
         ("approx", "drop"), "11.3", "The nearest tier of the backend is asked for, or it has none."
     ),
-    Rule.SPEED: _drop("11.3", "The backend has no faster mode."),
+    Rule.SPEED: _drop("11.3", "The backend has no faster mode, or the operator does not allow it."),
     Rule.STOP: _several(("approx", "drop"), "7.3", "The backend takes no stop strings, or none of this kind."),
     Rule.SUFFIX: _refuse("16.3", "The backend does not fill in text between two others."),
     Rule.TASK_BUDGET: _drop("8.1", "The budget of a whole task can't be said in the backend's protocol."),

@@ -161,10 +161,12 @@ class Identity:
 
 @dataclass(slots=True)
 class Service:
-    """`tier`: C and R `service_tier`, M `service_tier`, in the client's spelling; `speed`: M."""
+    """`tier`: C and R `service_tier`, M `service_tier`, in the client's spelling; `speed`: M; `geo`: M
+    `inference_geo`."""
 
     tier: str | None = None
     speed: str | None = None
+    geo: str | None = None
 
 
 @dataclass(slots=True)

@@ -146,6 +146,8 @@ class Target:
     profile: ModelProfile = field(default_factory=ModelProfile)
     hosted_tools: Literal["refuse", "drop"] | None = None
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    fast_mode: bool = False  # fast answers may be asked for
+    inference_geo: Literal["refuse", "drop"] = "refuse"
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     participant_names: Literal["drop", "prefix"] = "drop"

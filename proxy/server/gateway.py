@@ -104,6 +104,8 @@ class Gateway:
                 profile,
                 hosted_tools=route.hosted_tools,
                 foreign_reasoning=route.foreign_reasoning,
+                fast_mode=route.fast_mode,
+                inference_geo=route.inference_geo,
                 participant_names=route.participant_names,
                 validate_output=route.validate_output,
                 stop_match=route.stop_match,

@@ -72,6 +72,8 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         native_finish_reason=entry.native_finish_reason,
         responses_done=entry.responses_done,
         foreign_reasoning=entry.foreign_reasoning,
+        fast_mode=entry.fast_mode,
+        inference_geo=entry.inference_geo,
         participant_names=entry.participant_names,
         validate_output=entry.validate_output,
         stop_match=entry.stop_match,

@@ -93,6 +93,8 @@ class ModelEntry(Section):
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    fast_mode: bool = False
+    inference_geo: Literal["refuse", "drop"] = "refuse"
     participant_names: Literal["drop", "prefix"] = "drop"
 
 

@@ -126,6 +126,8 @@ class ModelRoute:
     `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
     each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
     `participant_names`: whether a Chat message's name is put before its words (2.3).
+    `fast_mode`: whether a client's wish for fast answers is passed on, at their price (11.3). `inference_geo`: what
+    becomes of the place that Claude is to answer in, toward other vendors (11.1).
     `validate_output`: whether an answer in a form that the backend does not enforce is checked (9.2). `stop_match`:
     what becomes of the backend's stream behind a stop string that the proxy found (7.3).
     `native_finish_reason`: Chat clients are told the backend's own word as well (12.2). `responses_done`: streams of
@@ -144,6 +146,8 @@ class ModelRoute:
     native_finish_reason: bool = False
     responses_done: bool = False
     foreign_reasoning: Literal["drop", "text"] = "drop"
+    fast_mode: bool = False
+    inference_geo: Literal["refuse", "drop"] = "refuse"
     participant_names: Literal["drop", "prefix"] = "drop"
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"

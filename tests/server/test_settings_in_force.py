@@ -317,3 +317,23 @@ async def test_stop_match(tmp_path: Path, model: dict[str, object], held: list[S
     counted = (whole["usage"]["completion_tokens"], record["tokens"]["output"])
     assert counted == ((5, 5) if held else (60, 60))
     assert (whole["usage"]["prompt_tokens"] == 50) is not bool(held)
+
+
+@pytest.mark.parametrize(("model", "tier"), [({}, None), ({"fast_mode": True}, "fast")])
+async def test_fast_mode(tmp_path: Path, model: dict[str, object], tier: str | None) -> None:
+    async with (
+        Scripted(says_hello("responses", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=model, protocol="responses", dialect="openai") as proxy,
+    ):
+        status, _, _ = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "speed": "fast"})
+    assert (status, json.loads(backend.asked[0].body).get("service_tier")) == (200, tier)
+
+
+@pytest.mark.parametrize(("model", "status"), [({}, 400), ({"inference_geo": "drop"}, 200)])
+async def test_inference_geo(tmp_path: Path, model: dict[str, object], status: int) -> None:
+    async with (
+        Scripted(says_hello("chat", streamed=False)) as backend,
+        configured(tmp_path, backend.base_url, model=model) as proxy,
+    ):
+        got, _, _ = await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "inference_geo": "eu"})
+    assert got == status

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from proxy.canonical.errors import Rejected
 from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.translation.profiles import profile_of
@@ -78,3 +79,46 @@ def test_an_answer_that_pauses_behind_its_summary_is_claudes_own() -> None:
         "compaction;drop context_management.edits[0]",
         "context-management;drop context_management.edits[1]",
     ]
+
+
+# --- speed (11.3) ---
+
+
+@pytest.mark.parametrize("fast_mode", [True, False])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+def test_claude_is_fast_where_that_is_allowed(client: Protocol, fast_mode: bool) -> None:
+    body, losses, betas = sent(client, "messages", {"service_tier": "fast"}, fast_mode=fast_mode)
+    assert ("service_tier" in body, body.get("speed")) == (False, "fast" if fast_mode else None)
+    assert losses == ([] if fast_mode else ["service-tier;drop service_tier"])
+    assert betas == (("fast-mode-2026-02-01",) if fast_mode else ())
+
+
+def test_claude_has_one_kind_of_fast() -> None:
+    body, losses, _ = sent("responses", "messages", {"service_tier": "ultrafast"}, fast_mode=True)
+    assert (body["speed"], losses) == ("fast", ["service-tier;approx service_tier"])
+
+
+@pytest.mark.parametrize("fast_mode", [True, False])
+@pytest.mark.parametrize(
+    ("backend", "dialect", "takes"),
+    [("chat", "openai", True), ("responses", "openai", True), ("chat", "vllm", False), ("responses", "vllm", False)],
+)
+def test_another_vendor_is_fast_where_it_can_be_and_may(
+    backend: Protocol, dialect: str, takes: bool, fast_mode: bool
+) -> None:
+    body, losses, _ = sent("messages", backend, {"speed": "fast"}, dialect, fast_mode=fast_mode)
+    asked = takes and fast_mode
+    assert body.get("service_tier") == ("fast" if asked else None)
+    assert losses == ([] if asked else ["speed;drop speed"])
+
+
+# --- place (11.1) ---
+
+
+@pytest.mark.parametrize("backend", ["chat", "responses"])
+def test_a_place_is_refused_or_left_out_as_the_operator_wants(backend: Protocol) -> None:
+    with pytest.raises(Rejected, match="no such promise") as refused:
+        sent("messages", backend, {"inference_geo": "eu"})
+    assert refused.value.error.param == "inference_geo"
+    body, losses, _ = sent("messages", backend, {"inference_geo": "eu"}, inference_geo="drop")
+    assert ("inference_geo" in body, losses) == (False, ["inference-geo;drop inference_geo"])

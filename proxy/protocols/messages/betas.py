@@ -4,6 +4,7 @@ from proxy.protocols.fields import Wire, is_object
 
 _MCP = "mcp-client-2025-11-20"
 _BINDING_CONTROLS = "thinking-binding-controls-2026-08-01"
+_FAST_MODE = "fast-mode-2026-02-01"
 _COMPACTION = "compact-2026-01-12"
 _MCP_BLOCKS = ("mcp_tool_use", "mcp_tool_result")
 
@@ -15,6 +16,8 @@ def betas_of(body: Wire) -> tuple[str, ...]:
         betas += (_MCP,)
     if is_object(thinking := body.get("thinking")) and "block_binding" in thinking:
         betas += (_BINDING_CONTROLS,)
+    if body.get("speed") == "fast":
+        betas += (_FAST_MODE,)
     if "context_management" in body:
         betas += (_COMPACTION,)
     return betas

@@ -120,6 +120,7 @@ def read_request(wire: object, losses: LossReport, *, exact: bool = False) -> Re
     request.service = Service(
         tier=one_of(body, "service_tier", frozenset({"auto", "standard_only"}), ()),
         speed=one_of(body, "speed", frozenset({"standard", "fast"}), ()),
+        geo=text(body, "inference_geo", ()),
     )
     _read_messages(body, request, declared, BlockReader(losses, exact, _typed(declared)))
     request.extra = _mcp_servers(body, request.tools, losses)
@@ -132,7 +133,6 @@ def read_request(wire: object, losses: LossReport, *, exact: bool = False) -> Re
 
 _REFUSED: tuple[tuple[str, Rule, str], ...] = (
     ("container", Rule.CONTAINER, "containers belong to the vendor that made them."),
-    ("inference_geo", Rule.INFERENCE_GEO, "another vendor gives no such promise."),
     ("compaction", Rule.COMPACTION, "the backend can't write a compaction block."),
 )
 _COMPACT_FIELDS = frozenset({"type", "trigger", "instructions", "pause_after_compaction"})

@@ -49,11 +49,7 @@ def write_request(request: Request, target: Target, losses: LossReport) -> Wire:
         body["cache_control"] = write_mark(request.cache.ttl)
     if request.identity.end_user is not None:
         body["metadata"] = {"user_id": request.identity.end_user}
-    tier = _service_tier(request, target, losses)
-    if tier is not None:
-        body["service_tier"] = tier
-    if request.compaction is not None:
-        body["context_management"] = {"edits": [_compact(request.compaction)]}
+    _write_service(body, request, target, losses)
     _record_dropped(request, losses)
     return body
 
@@ -133,6 +129,19 @@ _TIERS: dict[str, tuple[str, bool]] = {
     "priority": ("auto", True),
     "scale": ("auto", True),
 }
+
+
+def _write_service(body: Wire, request: Request, target: Target, losses: LossReport) -> None:
+    service = request.service
+    tier = _service_tier(request, target, losses)
+    if tier is not None:
+        body["service_tier"] = tier
+    if service.speed == "fast":
+        body["speed"] = "fast"
+    if service.geo is not None:
+        body["inference_geo"] = service.geo
+    if request.compaction is not None:
+        body["context_management"] = {"edits": [_compact(request.compaction)]}
 
 
 def _service_tier(request: Request, target: Target, losses: LossReport) -> str | None:

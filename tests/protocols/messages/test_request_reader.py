@@ -567,7 +567,6 @@ def test_dropped_with_a_record(fields: Wire, loss: Loss) -> None:
     ("fields", "param"),
     [
         ({"container": "container_1"}, "container"),
-        ({"inference_geo": "us"}, "inference_geo"),
         ({"compaction": {"type": "summarize"}}, "compaction"),
         ({"mcp_servers": [{"type": "url", "url": "https://m", "name": "m"}]}, "mcp_servers"),
         ({"thread": {"type": "create"}}, "thread"),
