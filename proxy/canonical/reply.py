@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from proxy.canonical.parts import Extra, ReplyPart
 from proxy.canonical.stop import Stop
@@ -49,6 +50,7 @@ class ReplyContext:
     model_override: str | None = None  # `response_model: alias`
     native_finish_reason: bool = False  # the option of this name
     responses_done: bool = False  # likewise
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"  # likewise
     after_the_fact: bool = False  # the stream is made of a reply that came whole
     include_usage: bool = False
     legacy_functions: bool = False

@@ -83,6 +83,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         response_model=route.response_model,
         native_finish_reason=route.native_finish_reason,
         responses_done=route.responses_done,
+        reasoning_field=route.reasoning_field,
         always_stream=route.upstream.always_stream_upstream,
         scope=(scope := exchange.gateway.scope(served.backend, exchange.request.headers)),
         remembered=exchange.gateway.recall(scope.origin),

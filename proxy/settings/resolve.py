@@ -71,6 +71,7 @@ def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
         response_model=entry.response_model,
         native_finish_reason=entry.native_finish_reason,
         responses_done=entry.responses_done,
+        reasoning_field=entry.reasoning_field,
         foreign_reasoning=entry.foreign_reasoning,
         fast_mode=entry.fast_mode,
         inference_geo=entry.inference_geo,

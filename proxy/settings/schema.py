@@ -88,6 +88,7 @@ class ModelEntry(Section):
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
     responses_done: bool = False
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     on_context_length: NotYet = None
     fan_out: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | None = None
     validate_output: Literal["off", "record", "error"] = "record"

@@ -132,6 +132,7 @@ class ModelRoute:
     what becomes of the backend's stream behind a stop string that the proxy found (7.3).
     `native_finish_reason`: Chat clients are told the backend's own word as well (12.2). `responses_done`: streams of
     Responses end with `[DONE]`, as Open Responses have it (13.1).
+    `reasoning_field`: what Chat clients get thinking under (8.5).
     `fan_out`: the most choices that a backend which gives one is asked for, each by a request of its own, 2 to
     `MOST_CHOICES`; 1 refuses several (7.4).
     """
@@ -145,6 +146,7 @@ class ModelRoute:
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
     responses_done: bool = False
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     foreign_reasoning: Literal["drop", "text"] = "drop"
     fast_mode: bool = False
     inference_geo: Literal["refuse", "drop"] = "refuse"

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact, loads_leniently
@@ -65,6 +66,7 @@ class Options:
     response_model: str = "upstream"
     native_finish_reason: bool = False
     responses_done: bool = False
+    reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
     always_stream: bool = False
     scope: Scope = NO_SCOPE
     remembered: Recall | None = None
@@ -130,6 +132,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
     written.context.model_override = override
     written.context.native_finish_reason = options.native_finish_reason
     written.context.responses_done = options.responses_done
+    written.context.reasoning_field = options.reasoning_field
     if seen.client != "messages":
         written.context.estimate_prompt = partial(_estimate, target.protocol, written.body)
     elif not seen.stream:  # few backends do not tell, with a whole reply

@@ -14,6 +14,7 @@ from proxy.settings import load
 from tests.harness.assemble import assemble
 from tests.harness.wire import read_events
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, Proxy, says_hello, serving
+from tests.translation.test_hosted_calls import message_events
 from tests.upstream.scripted import HOLD, LAST, Scripted, Step, chunk, head, reply, stream
 
 # A certificate of 127.0.0.1 that signs itself, with its key, for tests alone.
@@ -317,6 +318,34 @@ async def test_stop_match(tmp_path: Path, model: dict[str, object], held: list[S
     counted = (whole["usage"]["completion_tokens"], record["tokens"]["output"])
     assert counted == ((5, 5) if held else (60, 60))
     assert (whole["usage"]["prompt_tokens"] == 50) is not bool(held)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ({}, {"reasoning_content"}),
+        ({"reasoning_field": "reasoning"}, {"reasoning"}),
+        ({"reasoning_field": "both"}, {"reasoning_content", "reasoning"}),
+    ],
+)
+async def test_reasoning_field(tmp_path: Path, model: dict[str, object], names: set[str], streamed: bool) -> None:
+    blocks = [{"type": "thinking", "thinking": words, "signature": "s"} for words in ("Hm.", "Well.")]
+    whole = {**REPLIES["messages"], "content": [*blocks, {"type": "text", "text": "So."}]}
+    script = (
+        stream(*(f"data: {json.dumps(event)}\n\n" for event in message_events(whole)))
+        if streamed
+        else [reply(200, json.dumps(whole))]
+    )
+    async with (
+        Scripted(script) as backend,
+        configured(tmp_path, backend.base_url, protocol="messages", model=model) as proxy,
+    ):
+        _, _, body = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": streamed})
+    answer = assemble("chat", read_events(body.decode()).events) if streamed else json.loads(body)
+    message = answer["choices"][0]["message"]
+    told = {name: message[name] for name in ("reasoning_content", "reasoning") if name in message}
+    assert told == dict.fromkeys(names, "Hm.\n\nWell.")
 
 
 @pytest.mark.parametrize(("model", "tier"), [({}, None), ({"fast_mode": True}, "fast")])

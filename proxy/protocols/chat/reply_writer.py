@@ -24,6 +24,12 @@ from proxy.protocols.openai_completions import (
 from proxy.protocols.untold_usage import estimated, said_in
 
 PREFIX = "chatcmpl"
+# What a client gets thinking under, by the option of this name (mapping.md 8.5).
+REASONING_NAMES: dict[str, tuple[str, ...]] = {
+    "reasoning_content": ("reasoning_content",),
+    "reasoning": ("reasoning",),
+    "both": ("reasoning_content", "reasoning"),
+}
 
 
 def reply_id(backend_id: str, context: ReplyContext) -> str:
@@ -168,7 +174,7 @@ class _Message:
             "annotations": self.annotations,
         }
         if self.reasoning:
-            message["reasoning_content"] = self.reasoning
+            message |= dict.fromkeys(REASONING_NAMES[self.context.reasoning_field], self.reasoning)
         if self.details:
             message["reasoning_details"] = write_details(self.details)
         if self.calls and self.context.legacy_functions:

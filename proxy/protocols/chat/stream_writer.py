@@ -25,7 +25,14 @@ from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, 
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
-from proxy.protocols.chat.reply_writer import detail_entries, reply_id, stop_fields, write_annotation, write_details
+from proxy.protocols.chat.reply_writer import (
+    REASONING_NAMES,
+    detail_entries,
+    reply_id,
+    stop_fields,
+    write_annotation,
+    write_details,
+)
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
@@ -43,6 +50,7 @@ class StreamWriter:
     __slots__ = (
         "_base",
         "_calls",
+        "_careful",
         "_cited",
         "_context",
         "_details",
@@ -60,8 +68,10 @@ class StreamWriter:
         "_reasoned",
         "_refused",
         "_said",
+        "_second",
         "_start",
         "_tails",
+        "_thinking",
         "_usage",
     )
 
@@ -71,6 +81,10 @@ class StreamWriter:
         self._reason_end = b"}]" + usage + b"}\n\n"
         self._end = b',"logprobs":null,"finish_reason":null' + self._reason_end
         self._start: Start | None = None
+        names = REASONING_NAMES[context.reasoning_field]
+        self._thinking = b'{"' + names[0].encode() + b'":'
+        self._second = b',"' + names[1].encode() + b'":' if len(names) > 1 else b""  # between thinking told twice
+        self._careful = False  # deltas are more than their text between constant bytes
         self._guesses = False  # nobody has told of any usage yet, and the client wants to know
         self._said = 0  # bytes, as long as one has to guess
         self._base = b""
@@ -97,7 +111,7 @@ class StreamWriter:
             match event:
                 case Delta():
                     k, text = event.k, event.text
-                    if (head := self._heads[k]) and text and event.logprobs is None and not self._guesses:
+                    if (head := self._heads[k]) and text and event.logprobs is None and not self._careful:
                         self._grown[k] += len(text)
                         out += (head, dumps(text), self._tails[k])
                     else:
@@ -132,6 +146,7 @@ class StreamWriter:
         self._start = start
         self._usage = start.usage
         self._guesses = start.usage is None and self._context.include_usage and self._context.choices == 1
+        self._careful = self._guesses or self._second != b""
         self._name(service_tier(start.service_tier))
         out.append(self._chunk(_ROLE))
 
@@ -215,7 +230,7 @@ class StreamWriter:
             head = self._heads[k] = self._first_delta(k, out)
         self._grown[k] += len(text)
         if logprobs is None:
-            out += (head, dumps(text), self._tails[k])
+            self._say(k, head, text, out)
         else:
             entries = dumps({"content": logprobs, "refusal": None})
             end = b'},"logprobs":' + entries + b',"finish_reason":null' + self._reason_end
@@ -224,7 +239,7 @@ class StreamWriter:
     def _first_delta(self, k: int, out: list[bytes]) -> bytes:
         """The head of a part that begins to speak; a paragraph sets it off from what was said before."""
         if isinstance(self._parts[k], Reasoning):
-            head = self._prefix + b'{"reasoning_content":'
+            head = self._prefix + self._thinking
             apart = self._reasoned
             self._reasoned = True
         else:
@@ -233,8 +248,13 @@ class StreamWriter:
             self._inserted += len(PARAGRAPH) if apart else 0
             self._first[k] = self._inserted + sum(self._grown[other] for other in self._first)
         if apart:
-            out += (head, dumps(PARAGRAPH), self._tails[k])
+            self._say(k, head, PARAGRAPH, out)
         return head
+
+    def _say(self, k: int, head: bytes, text: str, out: list[bytes]) -> None:
+        said = dumps(text)
+        twice = self._second and isinstance(self._parts[k], Reasoning)
+        out += (head, said, self._second, said, self._tails[k]) if twice else (head, said, self._tails[k])
 
     def _close(self, event: Close, out: list[bytes]) -> None:
         k = event.k
