@@ -63,6 +63,11 @@ def reword(error: Error, backend: BackendProtocol, client: ClientProtocol, limit
     error.message = re.sub(rf"(?<=['\"`]){name}(?=['\"`])|^{name}(?=: )", renamed, error.message)
 
 
+def client_name(field: str, backend: BackendProtocol, client: ClientProtocol, limit: str | None) -> str:
+    """What the client calls a field of the backend's request; `limit` as above."""
+    return _names(backend, client, limit)[0].get(field, field)
+
+
 @cache
 def _names(backend: BackendProtocol, client: ClientProtocol, limit: str | None) -> tuple[dict[str, str], str]:
     """The client's names by the backend's, and what matches one of the latter or a place within."""

@@ -28,7 +28,7 @@ from proxy.translation.continuation import Continuation
 from proxy.translation.custom_tools import unwrap_reply
 from proxy.translation.emulation import Emulation, Stage, staged
 from proxy.translation.envelope import NO_SCOPE, Scope
-from proxy.translation.error_fields import reword
+from proxy.translation.error_fields import client_name, reword
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.passed_body import for_messages, renamed, without_envelopes
 from proxy.translation.recall import Recall, Remembered
@@ -283,7 +283,8 @@ class Prepared:
         (None, `body` without its thinking) when it is about thinking that no longer fits."""
         if self.same_protocol:
             return None
-        found = mended(self.backend, body, error, self._request_losses)
+        said = partial(client_name, backend=self.backend, client=self.client, limit=self.context.limit_field)
+        found = mended(self.backend, body, error, self._request_losses, said)
         if found is None and (rest := unbound(self.backend, body, error, self._request_losses)) is not None:
             return None, rest
         return found

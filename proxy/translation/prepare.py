@@ -5,6 +5,7 @@ makes up is not marked as the tool's error; names are spelled last, so that ever
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from proxy.canonical.errors import InexactNumber
 from proxy.canonical.jsontext import dumps, loads_exact
@@ -24,6 +25,7 @@ from proxy.translation.custom_tools import patterns_of
 from proxy.translation.directives import put_back
 from proxy.translation.emulation import Emulation
 from proxy.translation.envelope import NO_SCOPE, Scope
+from proxy.translation.error_fields import client_name
 from proxy.translation.fit import fit
 from proxy.translation.fit_service import fit_service
 from proxy.translation.flatten import flatten, flatten_documents, may_need_flattening, move_assistant_images
@@ -105,8 +107,9 @@ def write(
             losses.approx(Rule.PREWARM, request.limits.prewarm_at)
     codec = BACKENDS[target.protocol]
     wire = codec.write_request(request, target, losses)
-    leave_out(target.protocol, wire, target.dialect.no_fields, losses)
-    leave_out(target.protocol, wire, refused_fields, losses)
+    if refused := target.dialect.no_fields | refused_fields:
+        said = partial(client_name, backend=target.protocol, client=client, limit=context.limit_field)
+        leave_out(target.protocol, wire, sorted(refused), losses, said)
     body = dumps(wire)
     if tally is not None:  # `message_start` leaves before most backends tell
         counted = tally.tokens()

@@ -5,7 +5,7 @@ a backend names is looked for among the fields that were sent, so that words of 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from proxy.canonical.errors import Error
 from proxy.canonical.jsontext import dumps, loads_exact
@@ -100,20 +100,34 @@ _NAMES = (
 _STATUSES = frozenset({400, 422})
 
 
-def mended(protocol: BackendProtocol, body: bytes, error: Error, losses: LossReport) -> tuple[str, bytes] | None:
-    """(field, the request without it) where the backend refused just that; else None. The loss is recorded."""
+def mended(
+    protocol: BackendProtocol, body: bytes, error: Error, losses: LossReport, said: Callable[[str], str] = str
+) -> tuple[str, bytes] | None:
+    """(field, the request without it) where the backend refused just that; else None. The loss is recorded.
+
+    `said`: as in `leave_out`.
+    """
     if error.http not in _STATUSES or not _REFUSALS.search(error.message):
         return None
     wire = as_object(loads_exact(body), ())
     field = _named(wire, REMOVABLE[protocol], error)
     if field is None or losses.strict or REMOVABLE[protocol][field] in losses.refused:
         return None
-    leave_out(protocol, wire, (field,), losses)
+    leave_out(protocol, wire, (field,), losses, said)
     return field, dumps(wire)
 
 
-def leave_out(protocol: BackendProtocol, wire: Wire, fields: Iterable[str], losses: LossReport) -> None:
-    """Remove what the backend is known not to take. Raises `Rejected` where such a loss is to be refused."""
+def leave_out(
+    protocol: BackendProtocol,
+    wire: Wire,
+    fields: Iterable[str],
+    losses: LossReport,
+    said: Callable[[str], str] = str,
+) -> None:
+    """Remove what the backend is known not to take. Raises `Rejected` where such a loss is to be refused.
+
+    `said`: what the client calls a field, by the backend's name of it.
+    """
     for field in fields:
         outer, _, inner = field.partition(".")
         held = wire.get(outer)
@@ -130,7 +144,7 @@ def leave_out(protocol: BackendProtocol, wire: Wire, fields: Iterable[str], loss
         if rule is Rule.PREFILL:
             losses.approx(rule, (field,))  # what was begun is history then
         else:
-            losses.drop(rule, tuple(field.split(".")))
+            losses.drop(rule, tuple(said(field).split(".")))
 
 
 def _named(wire: Wire, removable: Mapping[str, Rule], error: Error) -> str | None:

@@ -361,7 +361,17 @@ class TestCodex:
             "stream": True,
         }
         assert (request.stream, request.upstream_stream) == (False, True)
-        assert sorted(told(request)) == ["max-clamp;drop", "temperature;drop", "top-p;drop"]
+        assert sorted(f"{loss.rule} {loss.path}" for loss in request.losses) == [
+            "max-clamp max_tokens",
+            "temperature temperature",
+            "top-p top_p",
+        ]
+
+    def test_the_word_json_stays_where_it_counts(self) -> None:
+        system: Wire = {"role": "system", "content": "Answer in JSON."}
+        body: Wire = {"messages": [system, HI], "response_format": {"type": "json_object"}}
+        sent = json.loads(asked("chat", body, "responses", "codex").body)
+        assert (sent["instructions"], sent["input"][0]["content"]) == ("", "Answer in JSON.")
 
     @pytest.mark.parametrize("client", ["chat", "messages"])
     def test_what_leads_is_its_instructions(self, client: str) -> None:

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.canonical.events import Close, Delta, End, Event, Finish, Open, Start
-from proxy.canonical.loss import LossReport
-from proxy.canonical.parts import Call, ReplyPart, Text
+from proxy.canonical.events import Cite, Close, Delta, End, Event, Finish, Open, Start
+from proxy.canonical.loss import Loss, LossReport, Rule
+from proxy.canonical.parts import Call, Citation, ReplyPart, Text
 from proxy.canonical.stop import Stop
 from proxy.translation.one_at_a_time import JsonDepth, OneAtATime
 
@@ -100,6 +100,14 @@ def test_free_text_is_not_over_where_it_looks_like_whole_json() -> None:
     free = Call("call_a", "a", kind="custom")
     events: list[Event] = [Open(0, free), Open(1, call("b")), Delta(0, "{}"), Delta(1, "{}"), Delta(0, "\n1"), Close(0)]
     assert contents(serial([*events, Close(1)])) == [("a", "{}\n1"), ("b", "{}")]
+
+
+def test_a_citation_of_a_text_that_has_ended_is_lost() -> None:
+    losses = LossReport()
+    stage = OneAtATime(losses)
+    stage.pass_on([Open(0, Text("")), Delta(0, "a"), Close(0)])
+    assert stage.pass_on([Cite(0, Citation("url", "https://a"))]) == []
+    assert losses.losses == [Loss(Rule.CITATIONS, "drop", "stream")]
 
 
 def test_late_arguments_of_a_call_that_made_room_are_a_recorded_loss() -> None:

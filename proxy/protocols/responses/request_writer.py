@@ -57,9 +57,9 @@ def _write_conversation(body: Wire, request: Request, target: Target, losses: Lo
     items: list[Wire] = []
     wants_json = request.output.format is not None and request.output.format.kind == "json_object"
     required = target.dialect.instructions_required
-    as_items = (wants_json or _has_marks(request.instructions)) and not required
+    as_items = wants_json or _has_marks(request.instructions)
     for instruction in request.instructions:
-        if not instruction.top_level and not required:
+        if not instruction.top_level and (wants_json or not required):
             items.append(instruction_item(instruction, instruction.authority))
         elif as_items:
             items.append(instruction_item(instruction, "developer"))
