@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from proxy.canonical.parts import Extra
+
 
 @dataclass(slots=True)
 class Usage:
@@ -9,7 +11,9 @@ class Usage:
 
     The prompt is `input_fresh + cache_read + cache_write`; `cache_write_long` (1 h, 12 h) is the
     part of `cache_write` with the long lifetime. `output` includes `reasoning`. `hosted` counts
-    hosted tool calls by kind. `estimated` marks numbers that the proxy guessed.
+    hosted tool calls by kind. `estimated` marks numbers that the proxy guessed. What is billed beside, for who
+    keeps the accounts and never shown: `iterations`, M's own list of what a compaction, an advisor or a fallback used,
+    which the other counts leave out; `cost`, what OpenRouter says that the answer cost, in its credits.
     """
 
     input_fresh: int = 0
@@ -20,6 +24,8 @@ class Usage:
     reasoning: int = 0
     hosted: dict[str, int] = field(default_factory=dict)
     estimated: bool = False
+    iterations: list[Extra] = field(default_factory=list)
+    cost: float | None = None
 
     @property
     def prompt(self) -> int:
@@ -39,6 +45,8 @@ def total(first: Usage, second: Usage) -> Usage:
         reasoning=first.reasoning + second.reasoning,
         hosted=hosted,
         estimated=first.estimated or second.estimated,
+        iterations=first.iterations + second.iterations,
+        cost=None if first.cost is None and second.cost is None else (first.cost or 0) + (second.cost or 0),
     )
 
 

@@ -180,7 +180,7 @@ def read_usage(wire: object) -> Usage | None:
         or _count(wire, "cache_read_input_tokens")
     )
     write = _count(prompt, "cache_write_tokens") or _count(wire, "cache_creation_input_tokens")
-    return from_inclusive(
+    usage = from_inclusive(
         _count(wire, "prompt_tokens"),
         read,
         write,
@@ -188,6 +188,9 @@ def read_usage(wire: object) -> Usage | None:
         _count(completion, "reasoning_tokens"),
         may_exclude=not wire.keys().isdisjoint(_OF_CLAUDE),
     )
+    cost = wire.get("cost")
+    usage.cost = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None  # OpenRouter
+    return usage
 
 
 def _count(wire: Wire, name: str) -> int:

@@ -42,6 +42,7 @@ from proxy.protocols.openai_completions import FINISH_REASONS, finish_reason, re
         ),
         ({"prompt_tokens": 9.0, "completion_tokens": -1}, Usage(input_fresh=9)),
         ({"prompt_tokens": 9, "completion_tokens": True, "prompt_tokens_details": []}, Usage(input_fresh=9)),
+        ({"prompt_tokens": 9, "cost": 0.0021, "cost_details": {}}, Usage(input_fresh=9, cost=0.0021)),
         # Only who counts like Claude may leave what was cached out of the prompt.
         ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 40}}, Usage(input_fresh=0, cache_read=40)),
         ({"prompt_tokens": "9", "completion_tokens": True}, None),

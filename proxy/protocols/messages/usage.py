@@ -34,6 +34,9 @@ def read_usage(wire: object) -> Usage | None:
     if is_object(written):
         usage.cache_write_long = count(written, "ephemeral_1h_input_tokens")
         usage.cache_write = max(usage.cache_write, count(written, "ephemeral_5m_input_tokens") + usage.cache_write_long)
+    iterations = wire.get("iterations")
+    if isinstance(iterations, list):
+        usage.iterations = [entry for entry in iterations if is_object(entry)]
     details = wire.get("output_tokens_details")
     if is_object(details):
         usage.reasoning = count(details, "thinking_tokens")

@@ -347,3 +347,13 @@ def test_message_id(backend_id: str, shown: str) -> None:
 def test_a_long_message_id_is_hashed() -> None:
     assert message_id("a" * 61, "") == message_id("a" * 61, "") != message_id("a" * 62, "")
     assert len(message_id("a" * 61, "")) == 52
+
+
+def test_what_a_compaction_used_is_kept_beside_the_counts_and_not_shown() -> None:
+    iterations = [{"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}]
+    counts = {"input_tokens": 23_000, "output_tokens": 1000}
+    reply = read(message(usage={**counts, "iterations": iterations}))
+    assert reply.usage == Usage(input_fresh=23_000, output=1000, iterations=iterations)
+    usage = write(reply)["usage"]
+    assert isinstance(usage, dict)
+    assert "iterations" not in usage
