@@ -229,15 +229,14 @@ def _place(request: Request, target: Target, losses: LossReport) -> list[tuple[_
     # Anthropic's marks live 5 minutes or an hour, OpenAI's half an hour or twelve.
     wanted = Rule.CACHE_CONTROL if _writes_cache_control(target) else Rule.PROMPT_CACHE_BREAKPOINT
     marked: list[tuple[_Marked, CacheMark]] = []
+    moved: list[CacheMark] = []
     waiting: CacheMark | None = None
     for holder, mark in _slots(request, target, losses):
         waiting = _stronger(waiting, mark, losses)
         if waiting is None or holder is None:
             continue
-        if waiting.rule is not wanted:
-            losses.approx(Rule.CACHE_TTL, waiting.at)
-        elif waiting is not mark:
-            losses.approx(waiting.rule, waiting.at)
+        if waiting is not mark:
+            moved.append(waiting)
         marked.append((holder, waiting))
         waiting = None
     if waiting is not None:
@@ -250,6 +249,10 @@ def _place(request: Request, target: Target, losses: LossReport) -> list[tuple[_
     marked = marked[first:]
     for holder, mark in marked:
         holder.cache = mark
+        if mark.rule is not wanted:
+            losses.approx(Rule.CACHE_TTL, mark.at)
+        elif any(mark is other for other in moved):
+            losses.approx(mark.rule, mark.at)
     return marked
 
 

@@ -406,3 +406,13 @@ def test_a_prewarm_of_responses_on_messages(stream: bool) -> None:
 def test_a_backend_that_can_not_is_not_asked(backend: tuple[Protocol, str, str]) -> None:
     warm = prepared("messages", {**claude_request(), "max_tokens": 0}, backend)
     assert (warm.prewarm, [loss.rule for loss in warm.losses]) == (True, ["prewarm"])
+
+
+def test_a_mark_too_many_is_told_once() -> None:
+    """What becomes of a mark is told, not what would have become of it."""
+    parts = [{"type": "text", "text": f"p{index}", "cache_control": {"type": "ephemeral"}} for index in range(6)]
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": parts}]}
+    target = Target("chat", "gpt-5.6", PROFILES["chat"]["openai"], profile_of("gpt-5.6"))
+    prepared = pair.prepare(pair.peek("messages", json.dumps(body).encode()), target, pair.Options())
+    told = [(loss.rule, loss.level) for loss in prepared.losses if loss.path.endswith("cache_control")]
+    assert sorted(told) == [("cache-control", "drop")] * 2 + [("cache-ttl", "approx")] * 4
