@@ -96,7 +96,7 @@ def _entries(native: Extra | None, shown: str, envelope: str) -> list[Wire]:
         if native is not None and native.get("type") == "thinking" and native.get("signature"):
             entry |= {"signature": native["signature"], "format": ANTHROPIC_FORMAT}
         entries.append(entry)
-    entries.append({"type": "reasoning.encrypted", "data": envelope, "format": FORMAT})
+    entries.append({"type": "reasoning.encrypted", "data": envelope, "format": FORMAT, "id": f"drg_{_hash(envelope)}"})
     return entries
 
 

@@ -16,7 +16,7 @@ from proxy.protocols.openai_completions import PARAGRAPH
 from proxy.translation.carriers import ANTHROPIC_FORMAT, follower, with_shown
 from proxy.translation.codecs import CALL_SIGNATURE
 from proxy.translation.directives import DIRECTIVE
-from proxy.translation.envelope import Scope, is_envelope, join, open_envelope, origin_in, piece_of
+from proxy.translation.envelope import NO_ORIGIN, Scope, is_envelope, join, open_envelope, origin_in, piece_of
 from proxy.translation.opened import Carried, read_content
 from proxy.translation.position import START, Spot
 from proxy.translation.recall import DETAILS
@@ -133,7 +133,10 @@ class _Opening:
         return replace(self._spot, call=led_to[1]) if led_to[:1] == ["call"] and len(led_to) == 2 else self._spot
 
     def _opened(self, part: Reasoning, envelope: str, shown: str) -> list[Part]:
-        if origin_in(envelope) != self._scope.origin:
+        origin = origin_in(envelope)
+        if len(origin) != len(NO_ORIGIN):
+            return self._drop(part, Rule.CARRIER_BAD)  # cut before it says whose it is
+        if origin != self._scope.origin:
             return self._foreign(part, shown)
         content = open_envelope(envelope, self._scope)
         if content is not None and (piece := piece_of(content)) is not None:

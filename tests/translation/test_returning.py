@@ -563,3 +563,14 @@ def test_a_piece_that_is_missing_loses_the_whole_once(client: Protocol, lost: in
     ready = prepared(client, following, backend)
     assert order(ready) == ["call_a"]
     assert losses(ready) == ["carrier-bad"]
+
+
+@pytest.mark.parametrize("cut", ["drg1.", "drg1.0123", "drg0.0123456789ab"])
+def test_what_is_cut_before_it_says_whose_it_is_is_damaged(cut: str) -> None:
+    def change(request: Json) -> None:
+        for item in request["input"]:
+            if item.get("type") == "reasoning":
+                item["encrypted_content"] = cut
+
+    ready = after("responses", target("messages"), claude(thinking("Hm.", "s"), text("So.")), change)
+    assert losses(ready) == ["carrier-bad"]
