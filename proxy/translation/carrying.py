@@ -1,18 +1,14 @@
-"""A stage of the reply: vendor blocks in events become the client's blocks with envelopes (mapping.md 8.6).
-
-Whole replies go through it as events too, so that a stream and a whole answer can't come to differ.
-"""
+"""A stage of the reply: vendor blocks in events become the client's blocks with envelopes (mapping.md 8.6)."""
 
 from typing import cast
 
 from proxy.canonical.events import Close, Delta, Event, Finish, Open, only_deltas
-from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Reasoning
+from proxy.canonical.parts import Call, Extra, HostedCall, Opaque, Reasoning, ReplyPart
 from proxy.canonical.reply import Reply
 from proxy.protocols.fields import Wire
 from proxy.translation.carriers import follower, in_slot, place_of, reasoning_content
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.directives import DIRECTIVE
-from proxy.translation.emulation import staged
 from proxy.translation.envelope import Scope, seal_all
 from proxy.translation.position import START, Position, Spot
 from proxy.translation.recall import Remembered
@@ -79,12 +75,28 @@ class Carrying:
         self._waiting: dict[int, _Thought] = {}  # reasoning that is over and has led to nothing yet
         self._followers: dict[int, list[str]] = {}  # what each part is to the one before it
 
-    def whole(self, reply: Reply) -> Reply:
-        """A reply that came whole."""
-        if any(isinstance(part, Reasoning | HostedCall | Opaque) for part in reply.parts):
-            return staged(reply, [self])
-        self._remembered.calls += [part.id for part in reply.parts if isinstance(part, Call)]
-        return reply
+    def whole(self, reply: Reply) -> None:
+        """The same for a reply that came whole, in place."""
+        parts: list[ReplyPart] = []
+        for k, part in enumerate(reply.parts):
+            self._begin(k, part)
+            if isinstance(part, Reasoning):
+                thought = _Thought(part, self._spot())
+                thought.native = part.native
+                behind = reply.parts[k + 1 : k + 2] if self._waits else ()
+                native = self._sealed(thought, follower(behind[0]) if behind else None)
+                parts.append(Reasoning(part.text, part.full, native, part.redacted, part.field))
+            elif isinstance(part, HostedCall | Opaque):
+                parts.append(self._hosted(part))
+            else:
+                if isinstance(part, Call):
+                    self._remembered.calls.append(part.id)
+                parts.append(part)
+            if self._position is not None:
+                self._position.open(k, part)
+        rest: list[Event] = []
+        self._carry_rest(rest)
+        reply.parts = parts + [event.part for event in rest if isinstance(event, Open)]
 
     def pass_on(self, events: list[Event]) -> list[Event]:
         """The same events, with the client's blocks in place of the vendor's."""
@@ -124,10 +136,9 @@ class Carrying:
             self._followers[event.k] = follower(part)
             if (before := self._waiting.pop(event.k - 1, None)) is not None:
                 self._end(event.k - 1, before, out)
-        if event.k == 0 and self._client == "chat" and (self._counts or isinstance(part, Reasoning)):
-            self._position = Position()
+        self._begin(event.k, part)
         if isinstance(part, Reasoning):
-            self._thoughts[event.k] = _Thought(part, self._position.spot if self._position is not None else START)
+            self._thoughts[event.k] = _Thought(part, self._spot())
             if not part.redacted:
                 out.append(event)
         elif isinstance(part, HostedCall | Opaque):
@@ -136,6 +147,14 @@ class Carrying:
             if isinstance(part, Call):
                 self._remembered.calls.append(part.id)
             out.append(event)
+
+    def _begin(self, k: int, part: ReplyPart) -> None:
+        """Whether to count shows with the first part."""
+        if k == 0 and self._client == "chat" and (self._counts or isinstance(part, Reasoning)):
+            self._position = Position()
+
+    def _spot(self) -> Spot:
+        return self._position.spot if self._position is not None else START
 
     def _hosted(self, part: HostedCall | Opaque) -> HostedCall | Opaque | Reasoning:
         kind = DIRECTIVE if isinstance(part, Opaque) and part.type == DIRECTIVE else "hosted"

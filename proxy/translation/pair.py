@@ -384,7 +384,7 @@ class Prepared:
 
     def _shown(self, reply: Reply) -> Reply:
         """The whole answer, of one reply or several, as the client sees it."""
-        reply = self._way.carrying().whole(reply)
+        self._way.carrying().whole(reply)
         hosting = self._way.hosting()
         if hosting is not None:
             reply = staged(reply, [hosting])

@@ -574,3 +574,17 @@ def test_what_is_cut_before_it_says_whose_it_is_is_damaged(cut: str) -> None:
 
     ready = after("responses", target("messages"), claude(thinking("Hm.", "s"), text("So.")), change)
     assert losses(ready) == ["carrier-bad"]
+
+
+@pytest.mark.parametrize("client", ["chat", "messages", "responses"])
+@pytest.mark.parametrize("backend", ["messages", "responses"])
+def test_a_stream_carries_what_a_whole_reply_does(client: Protocol, backend: Protocol) -> None:
+    if client == backend:
+        return
+    replies = {"messages": TWO_THOUGHTS, "responses": two_calls()}
+    carried = [
+        envelopes(answered(prepared(client, first_request(client, stream=stream), target(backend)), replies[backend]))
+        for stream in (False, True)
+    ]
+    assert carried[0] == carried[1]
+    assert len(carried[0]) >= 2
