@@ -281,10 +281,14 @@ def _read_identity(wire: Wire, losses: LossReport) -> Identity:
 
 
 def _refuse_audio(wire: Wire, losses: LossReport) -> None:
-    """Spoken answers exist in no other protocol (mapping.md 4.4)."""
-    if "audio" in (texts(wire, "modalities", ()) or ()):
+    """Spoken answers exist in no other protocol (mapping.md 4.4). How to speak means nothing where only text is asked
+    for in so many words."""
+    modalities = texts(wire, "modalities", ())
+    if "audio" in (modalities or ()):
         losses.refuse(Rule.MODALITIES, ("modalities",), "spoken answers exist only in Chat Completions.")
     if mapping(wire, "audio", ()) is not None:
+        if not modalities:
+            losses.refuse(Rule.AUDIO, ("audio",), "spoken answers exist only in Chat Completions.")
         losses.drop(Rule.AUDIO, ("audio",))
 
 

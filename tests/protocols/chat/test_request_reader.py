@@ -447,6 +447,7 @@ def test_identity_state_service_and_stream() -> None:
     ("fields", "rule", "param"),
     [
         ({"modalities": ["text", "audio"]}, "modalities", "modalities"),
+        ({"audio": {"format": "wav", "voice": "alloy"}}, "audio", "audio"),
         (
             {"messages": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "u"}}]}]},
             "video-url",
@@ -462,6 +463,11 @@ def test_identity_state_service_and_stream() -> None:
 def test_what_no_other_protocol_can_do_is_refused(fields: Wire, rule: str, param: str) -> None:
     error = refusal(**fields)
     assert (error.kind, error.param, f"({rule})" in error.message) == (ErrorClass.UNSUPPORTED, param, True)
+
+
+def test_how_to_speak_is_left_out_where_only_text_is_asked_for() -> None:
+    audio = {"format": "wav", "voice": "alloy"}
+    assert read(modalities=["text"], audio=audio)[1] == [Loss(Rule.AUDIO, "drop", "audio")]
 
 
 def test_moderation_scores_are_left_out() -> None:
