@@ -102,6 +102,7 @@ class Dialect:
     maps_effort: bool = False  # stands in front of other vendors' models and makes of an effort what they take
     reasoning_required: bool = False  # calls of the current tool loop are refused without it
     # Responses, request side
+    audio_parts: bool = False  # hears `input_audio`, which is a type there but no part of messages
     stream_only: bool = False  # answers in streams alone
     instructions_required: bool = False  # refuses a request without `instructions`
     # Chat and Responses: how a prompt-cache mark is written, if at all. On Messages it is always `cache_control`.

@@ -189,6 +189,19 @@ def test_a_file_without_a_name_gets_one_that_fits(media_type: str, name: str) ->
     assert written["filename"] == name
 
 
+SPOKEN: Wire = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+
+
+def test_what_the_user_says_aloud_reaches_a_responses_server_that_hears_it() -> None:
+    hears = dialect_for("responses", "http://127.0.0.1:8000", "vllm", {"audio_parts": True})
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": [SPOKEN]}]}).encode()
+    request = pair.prepare(pair.peek("chat", body), Target("responses", "m", hears), pair.Options())
+    assert content_of(request) == [SPOKEN]
+    assert told(request) == []
+    for dialect in ("vllm", "openai", "generic"):
+        assert refusal("chat", [SPOKEN], "responses", dialect) == "audio-in;refuse"
+
+
 @pytest.mark.parametrize("backend", ["responses", "messages"])
 def test_an_earlier_spoken_answer_is_its_words(backend: str) -> None:
     spoke = {"role": "assistant", "content": None, "audio": {"id": "a1", "transcript": "spoken words"}}

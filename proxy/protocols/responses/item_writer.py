@@ -215,7 +215,10 @@ def _input_part(part: Part, at: Path, target: Target, losses: LossReport) -> Wir
         case Document():
             return _marked(_file(part, target, losses), part.cache)
         case Audio():
-            losses.refuse(Rule.AUDIO_IN, part.at)
+            if not target.dialect.audio_parts:
+                losses.refuse(Rule.AUDIO_IN, part.at, "the backend hears no audio.")
+            sound = {"data": part.data, "format": part.format}
+            return _marked({"type": "input_audio", "input_audio": sound}, part.cache)
         case SearchResult():
             losses.approx(Rule.SEARCH_RESULT, part.at)
             texts = "\n".join(text.text for text in part.content)
