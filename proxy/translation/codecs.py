@@ -29,8 +29,9 @@ class StreamReader(Protocol):
     """Wire events in, canonical events out through `emit`. `exact`: what is fed was decoded with long integers."""
 
     exact: bool
-    # What stands right before the text of a delta, if all else in the next event may be the same; else b"".
+    # What stands right before the text of a delta that `grow` can take again, and somewhere in each of these events.
     text_key: bytes
+    text_mark: bytes
 
     def grow(self, k: int, text: str) -> bool:
         """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""

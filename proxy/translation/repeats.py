@@ -1,32 +1,53 @@
 """Events that differ from the one before in their text alone, as most of a long answer do.
 
 The bytes around the text of a delta are remembered. Where the next event has the same bytes around a JSON string, its
-reader would do with it what it did with the last one, so that only the string has to be parsed.
+reader would do with it what it did with the last one, so that only the string has to be parsed. Where events are
+numbered, the next number is part of the bytes that are expected: no reader looks at it.
 """
 
+import re
 from collections.abc import Sequence
 
 from proxy.canonical.events import Delta, Event
 from proxy.canonical.jsontext import dumps, loads_plain
 
 _NOTHING = b"\n"  # no payload begins with it
-_TRIES = 4  # servers that number or pad their events never repeat one
+_TRIES = 4  # servers that pad their events never repeat one
+_NUMBER = re.compile(rb'"sequence_number": ?([1-9][0-9]{0,14})(?=[,}])')
 
 
 class Repeats:
     """`head` and `tail` stand around the text of the last delta, which was one of part `k` and came under `name`; `key`
-    is what stands right before such a text, b"" where it is not worth trying.
+    is what stands right before such a text, and `mark` somewhere in each event that is worth a look.
     """
 
-    __slots__ = ("_key", "_tries", "head", "k", "name", "tail")
+    __slots__ = (
+        "_after",
+        "_before",
+        "_key",
+        "_leads",
+        "_mark",
+        "_number",
+        "_tries",
+        "head",
+        "k",
+        "name",
+        "numbered",
+        "tail",
+    )
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, mark: bytes = b"") -> None:
         self._key = key
-        self._tries = _TRIES if key else 0
+        self._mark = mark
+        self._tries = _TRIES
         self.head = _NOTHING
         self.tail = b""
         self.name = ""
         self.k = -1
+        self.numbered = False
+        self._before = self._after = b""  # around the number, in its end of the event
+        self._number = 0  # of the expected event
+        self._leads = False  # the number stands before the text
 
     def text_of(self, payload: bytes) -> str | None:
         """The text of an event that has these bytes at both ends; None where more than the text is another."""
@@ -48,10 +69,30 @@ class Repeats:
         """Take note of an event that was parsed, and of what its reader told."""
         self.head = _NOTHING
         delta = told[0] if len(told) == 1 else None
-        if type(delta) is not Delta or delta.logprobs is not None:
+        if type(delta) is not Delta or delta.logprobs is not None or self._mark not in payload:
             return
         self._tries -= 1
         text = dumps(delta.text)
         head, _, tail = payload.partition(text)
         if head.rstrip(b" ").endswith(self._key) and text not in tail:
             self.head, self.tail, self.name, self.k = head, tail, name, delta.k
+            self._learn_number()
+
+    def _learn_number(self) -> None:
+        leading, trailing = _NUMBER.search(self.head), _NUMBER.search(self.tail)
+        found = leading or trailing
+        self.numbered = found is not None
+        if found is not None:
+            self._leads = leading is not None
+            self._before, self._after = found.string[: found.start(1)], found.string[found.end(1) :]
+            self._number = int(found[1])
+            self.count()
+
+    def count(self) -> None:
+        """Expect the event after the one that a numbered stream was expected to bring."""
+        self._number += 1
+        around = b"%b%d%b" % (self._before, self._number, self._after)
+        if self._leads:
+            self.head = around
+        else:
+            self.tail = around

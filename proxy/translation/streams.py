@@ -172,7 +172,7 @@ class _Reading:
         self._sse = SseReader()
         reader = BACKENDS[way.backend].stream_reader
         self._reader = reader(self.batch.append, way.spelling, way.dialect, way.losses)
-        self._repeats = Repeats(self._reader.text_key)
+        self._repeats = Repeats(self._reader.text_key, self._reader.text_mark)
 
     @property
     def paused(self) -> bool:
@@ -233,6 +233,9 @@ class _Reading:
             if payload.startswith(head) and payload.endswith(tail) and name == repeats.name:
                 text = repeats.text_of(payload)
                 if text and reader.grow(repeats.k, text):
+                    if repeats.numbered:
+                        repeats.count()
+                        head, tail = repeats.head, repeats.tail
                     continue
             known = len(self.batch)
             try:

@@ -28,6 +28,16 @@ AROUND: dict[BackendProtocol, tuple[list[bytes], bytes, bytes]] = {
         b'{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":',
         b"}}",
     ),
+    "responses": (
+        [
+            b'{"type":"response.created","sequence_number":0,"response":{"id":"r"}}',
+            b'{"type":"response.output_item.added","sequence_number":1,"output_index":0,'
+            b'"item":{"type":"message","id":"m","role":"assistant","content":[]}}',
+            b'{"type":"response.output_text.delta","item_id":"m","content_index":0,"delta":"Once","logprobs":[]}',
+        ],
+        b'{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":',
+        b',"logprobs":[]}',
+    ),
 }
 TEXTS = st.text(st.sampled_from('a"\\\n é😀,:{}'), max_size=6) | st.sampled_from(["text", "content", "delta", "index"])
 
@@ -36,12 +46,14 @@ def told(backend: BackendProtocol, payloads: Sequence[bytes], *, repeats: bool) 
     """The events of a stream, and how many payloads were not parsed whole."""
     events: list[Event] = []
     reader = BACKENDS[backend].stream_reader(events.append, Spelling(), Dialect(), LossReport())
-    known = Repeats(reader.text_key)
+    known = Repeats(reader.text_key, reader.text_mark)
     short = 0
     for payload in payloads:
         if repeats and payload.startswith(known.head) and payload.endswith(known.tail):
             text = known.text_of(payload)
             if text and reader.grow(known.k, text):
+                if known.numbered:
+                    known.count()
                 short += 1
                 continue
         before = len(events)
@@ -65,6 +77,49 @@ def test_only_the_first_of_events_that_are_alike_is_parsed(backend: BackendProto
     payloads = start + [head + json.dumps(text).encode() + tail for text in ("a", "b", 'c"', "d")]
     events, short = told(backend, payloads, repeats=True)
     assert (short, [event.text for event in events if isinstance(event, Delta)][-4:]) == (3, ["a", "b", 'c"', "d"])
+
+
+NUMBERED = {
+    "before": b'{"type":"%b","sequence_number":%d,"item_id":"%b","content_index":0,"delta":%b,"logprobs":[]}',
+    "behind": b'{"type":"%b","delta":%b,"item_id":"%b","content_index":0,"logprobs":[],"sequence_number":%d}',
+}
+KINDS = (b"response.output_text.delta", b"response.output_text.delta", b"response.function_call_arguments.delta")
+
+
+def numbered(place: str, kind: bytes, number: int, item: bytes, text: str) -> bytes:
+    dumped = json.dumps(text).encode()
+    order = (kind, number, item, dumped) if place == "before" else (kind, dumped, item, number)
+    return NUMBERED[place] % order
+
+
+@pytest.mark.parametrize("place", NUMBERED)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(KINDS),
+            st.sampled_from([1, 1, 1, 0, 2, -1, 10]),
+            st.sampled_from([b"m", b"m", b"n"]),
+            TEXTS | st.just("sequence_number"),
+        ),
+        max_size=12,
+    )
+)
+def test_the_same_is_told_of_numbered_events(place: str, events: list[tuple[bytes, int, bytes, str]]) -> None:
+    payloads, number = AROUND["responses"][0][:], 8
+    for kind, step, item, text in events:
+        number += step
+        payloads.append(numbered(place, kind, number, item, text))
+    assert told("responses", payloads, repeats=True)[0] == told("responses", payloads, repeats=False)[0]
+
+
+@pytest.mark.parametrize("place", NUMBERED)
+def test_only_the_first_of_events_that_are_numbered_in_turn_is_parsed(place: str) -> None:
+    payloads = AROUND["responses"][0] + [
+        numbered(place, KINDS[0], number, b"m", text)
+        for number, text in ((8, "a"), (9, "b"), (10, "c"), (12, "d"), (13, "e"))
+    ]
+    events, short = told("responses", payloads, repeats=True)
+    assert (short, [event.text for event in events if isinstance(event, Delta)][1:]) == (3, [*"abcde"])
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ class StreamReader:
     # --- the interface ---
 
     text_key = b'"content":'
+    text_mark = b""
 
     def grow(self, k: int, text: str) -> bool:
         """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""

@@ -90,6 +90,7 @@ class StreamReader:
         self.exact = False  # whether long integers were decoded as they are
 
     text_key = b'"text":'
+    text_mark = b""
 
     def grow(self, k: int, text: str) -> bool:
         """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""

@@ -48,11 +48,19 @@ class StreamReader:
         # The text that grew last, by its item's id and its content index: most events are its next delta.
         self._grows: tuple[str, object, Growing] | None = None
 
-    text_key = b""  # each event has a number of its own
+    text_key = b'"delta":'
+    text_mark = b"output_text"  # other things grow by deltas too
 
-    def grow(self, _k: int, _text: str) -> bool:
-        """Never: no event is like another."""
-        return False
+    def grow(self, k: int, text: str) -> bool:
+        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+        if self._grows is None or self._over:
+            return False
+        growing = self._grows[2]
+        if growing.k != k or growing.closed:
+            return False
+        growing.pieces.append(text)
+        self._emit(Delta(k, text))
+        return True
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
@@ -149,9 +157,7 @@ class StreamReader:
             return False
         if type(text) is not str or not text or wire.get("logprobs"):
             return False
-        growing.pieces.append(text)
-        self._emit(Delta(growing.k, text))
-        return True
+        return self.grow(growing.k, text)
 
     def _add(self, item: Item, item_id: object, index: object) -> Item:
         self._grows = None
