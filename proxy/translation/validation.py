@@ -19,8 +19,13 @@ from proxy.protocols.fields import is_object
 
 _AT = ("reply",)
 _MOST_WORK = 50_000_000  # nodes of the schema, references followed, times characters of the answer
-_MOST_COMPILED = 1_000_000  # bytes of a regular expression
+_MOST_COMPILED = 200_000  # bytes of a regular expression
+_MOST_PATTERNS = 32  # each may take a millisecond to make ready
+_MOST_NODES = 20_000
+_DEEPEST = 64  # references that lead to one another
 _NEVER = _MOST_WORK + 1
+_DEFINITIONS = frozenset({"$defs", "definitions"})  # count where they are referred to
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})  # schemas by names of the answer's own
 # What refers to a schema in ways that are not followed here.
 _OTHER_REFERENCES = frozenset({"$dynamicRef", "$recursiveRef", "$id", "$anchor"})
 
@@ -93,7 +98,7 @@ def misfit(text: str, schema: Schema | None) -> str | None:
     if work(schema) * max(1, len(text)) > _MOST_WORK:
         return None
     try:
-        check = validator_for(schema, pattern_options=RegexOptions(), offline=True)
+        check = validator_for(schema, pattern_options=RegexOptions(size_limit=_MOST_COMPILED), offline=True)
         error = next(check.iter_errors(answer), None)
     except (ValidationError, ValueError):  # the schema is none, or asks for what is not at hand
         return None
@@ -110,14 +115,29 @@ def may_match(text: str, pattern: str) -> bool:
     schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
     try:
         check = validator_for(schema, pattern_options=RegexOptions(size_limit=_MOST_COMPILED), offline=True)
-    except (ValidationError, ValueError):  # not this dialect of regular expressions, or too large
+        return check.is_valid(text)
+    except (ValidationError, ValueError):  # not this dialect of regular expressions, too large, or half a character
         return True
-    return check.is_valid(text)
 
 
 def work(schema: Schema) -> int:
-    """How many nodes the schema has with its references followed; more than any bound where they lead in a circle."""
-    return _Work(schema).of(schema)
+    """How many nodes the schema has with its references followed; more than any bound where they lead in a circle, or
+    where it would take too long to make it ready."""
+    size = patterns = 0
+    waiting: list[object] = [schema]
+    while waiting and size <= _MOST_NODES:
+        here = waiting.pop()
+        size += 1
+        if isinstance(here, list):
+            waiting += here
+        elif is_object(here):
+            waiting += here.values()
+            patterns += "pattern" in here
+            if is_object(named := here.get("patternProperties")):
+                patterns += len(named)
+    if size > _MOST_NODES or patterns > _MOST_PATTERNS:
+        return _NEVER
+    return size + _Work(schema).of(schema, 0)
 
 
 class _Work:
@@ -129,7 +149,10 @@ class _Work:
         self._root = root
         self._known: dict[str, int] = {}
 
-    def of(self, node: object) -> int:
+    def of(self, node: object, depth: int) -> int:
+        """Nodes of one schema; `depth`: references that lead to it."""
+        if depth > _DEEPEST:
+            return _NEVER
         count, waiting = 0, [node]
         while waiting and count <= _MOST_WORK:
             here = waiting.pop()
@@ -139,12 +162,16 @@ class _Work:
             elif is_object(here):
                 if not _OTHER_REFERENCES.isdisjoint(here) and here is not self._root:
                     return _NEVER
-                waiting += [value for word, value in here.items() if word not in ("$defs", "definitions")]
+                for word, value in here.items():
+                    if word in _NAMED and is_object(value):
+                        waiting += value.values()  # their names are no words of a schema
+                    elif word not in _DEFINITIONS:
+                        waiting.append(value)
                 if isinstance(reference := here.get("$ref"), str):
-                    count += self._referred(reference)
+                    count += self._referred(reference, depth + 1)
         return count
 
-    def _referred(self, reference: str) -> int:
+    def _referred(self, reference: str, depth: int) -> int:
         if reference in self._known:
             return self._known[reference]
         self._known[reference] = _NEVER  # while it is counted: a circle
@@ -152,5 +179,5 @@ class _Work:
         for step in reference.removeprefix("#").strip("/").split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
             node = node.get(name) if is_object(node) and name else node if not name else None
-        self._known[reference] = self.of(node) if node is not None and reference.startswith("#") else _NEVER
+        self._known[reference] = self.of(node, depth) if node is not None and reference.startswith("#") else _NEVER
         return self._known[reference]

@@ -18,6 +18,10 @@ NAMES: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 TREE: Schema = {"type": "object", "properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
 
 
+CHAIN: Json = {f"d{at}": {"$ref": f"#/$defs/d{at + 1}"} for at in range(2000)} | {"d2000": {"type": "string"}}
+MANY: Json = {"properties": {f"p{at}": {"pattern": r"[\p{L}\p{N}]{200}"} for at in range(200)}}
+
+
 def doubling(depth: int) -> Schema:
     """A schema that is twice as much work with each step of its depth."""
     defs: Json = {f"d{at}": {"allOf": [{"$ref": f"#/$defs/d{at + 1}"}] * 2} for at in range(depth)}
@@ -52,6 +56,9 @@ def test_what_is_wrong_is_said_in_the_schemas_words(text: str, schema: Schema | 
     [
         TREE,
         doubling(40),
+        {"properties": {"left": {"$ref": "#/$defs/d0"}}, "$defs": CHAIN},
+        {"properties": {"left": {"type": "string"}, "right": MANY}},
+        {"properties": {"definitions": {"properties": {f"p{at}": {"type": "string"} for at in range(20_000)}}}},
         {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}},
         {"$ref": "https://127.0.0.1:1/schema.json"},
         {"$ref": "#/$defs/missing"},
