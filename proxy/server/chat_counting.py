@@ -3,6 +3,8 @@
 A server that can't, for whatever reason, leaves it to an estimate: nobody's request fails for want of a count.
 """
 
+import asyncio
+
 from proxy.canonical.errors import Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.protocols.fields import Wire, as_object
@@ -10,6 +12,8 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
 from proxy.upstream.headers import request_headers
+
+_WITHIN = 5.0  # seconds; a client that counts does not wait for long
 
 # What of a request shapes the prompt that a template makes of it.
 _FIELDS = ("model", "messages", "tools", "chat_template_kwargs")
@@ -35,18 +39,18 @@ async def count_chat(exchange: Exchange, served: Served, prepared: Prepared) -> 
 
 
 async def _ask(exchange: Exchange, served: Served, path: str, body: Wire) -> Wire:
-    """The object that the server answers; empty when it answers anything else."""
+    """The object that the server answers; empty when it answers anything else, or not soon."""
     backend = served.backend
     headers = request_headers(backend, exchange.request.headers, exchange.id, same_protocol=False)
-    exchange.watch.wait(served.limits.first_event_whole)
     try:
-        answer = await exchange.gateway.pool.start(backend, backend.unversioned_address(path), headers, dumps(body))
-        try:
-            told = await answer.read()
-            answer.finish()
-        finally:
-            answer.close()
+        async with asyncio.timeout(_WITHIN):
+            answer = await exchange.gateway.pool.start(backend, backend.unversioned_address(path), headers, dumps(body))
+            try:
+                told = await answer.read()
+                answer.finish()
+            finally:
+                answer.close()
         wire = loads(told) if 200 <= answer.status < 300 else None
-    except (Rejected, NotJson):
+    except (Rejected, NotJson, TimeoutError):
         return {}
     return wire if type(wire) is dict else {}

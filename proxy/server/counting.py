@@ -17,6 +17,7 @@ from proxy.server.bodies import read_json
 from proxy.server.chat_counting import count_chat
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
+from proxy.server.local_tokenizers import LONGEST
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek, Prepared
@@ -171,7 +172,7 @@ async def _estimate(exchange: Exchange, seen: Peek) -> bytes:
     gateway, model = exchange.gateway, exchange.model or ""
     new_claude = gateway.settings.profile(model).name in _NEW_CLAUDE
     tally = estimate.Tally(pair.read_request(_completed(seen)), new_claude=new_claude)
-    tokenizer = gateway.settings.tokenizer(model)
+    tokenizer = gateway.settings.tokenizer(model) if len(seen.raw) <= LONGEST else None
     counted = tally.tokens() if tokenizer is None else await gateway.tokenizers.count(tokenizer, tally.tokens)
     return _reply(exchange, counted)
 

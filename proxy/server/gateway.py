@@ -150,6 +150,7 @@ class Gateway:
     async def close(self) -> None:
         """Close all connections to backends, and write what is not yet recorded."""
         await self.pool.close()
+        self.tokenizers.close()
         self.access.flush()
 
 

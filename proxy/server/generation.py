@@ -37,6 +37,8 @@ async def generate(exchange: Exchange) -> StreamResponse:
         openai_client=exchange.client != "messages",
         betas=prepared.betas,
     )
+    if prepared.choices > 1:
+        headers.pop("Idempotency-Key", None)  # so many requests are not one
     prepared.context.now = int(time.time())
     try:
         answering = _stream if prepared.stream else _whole

@@ -117,7 +117,7 @@ def _announce(settings: Settings, clients: Listener, admin: Listener) -> None:
     for route in settings.models:
         renamed = f" as {route.model}" if route.model else ""
         _say(f"  models {route.match}: {route.upstream.name}{renamed}")
-    _say(f"  probes on http://{Address(settings.admin_listen.host, admin.port)}: /healthz /readyz")
+    _say(f"  probes on http://{Address(settings.admin_listen.host, admin.port)}: /healthz /readyz /metrics")
 
 
 def _say(line: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.server.serving import before
 from tests.server.test_counting import PATHS, REQUESTS
-from tests.upstream.scripted import reply
+from tests.upstream.scripted import HOLD, reply
 
 COUNTED = {"count": 42, "max_model_len": 8192, "tokens": [1, 2]}
 WAIT = {"type": "function", "function": {"name": "wait", "parameters": {"type": "object", "properties": {}}}}
@@ -60,3 +60,11 @@ async def test_a_server_that_can_not_leaves_it_to_an_estimate(dialect: str, scri
         status, headers, body = await proxy.post(PATHS["messages"], REQUESTS["messages"])
     assert (status, headers["dragoman-usage"]) == (200, "estimated")
     assert 10 < json.loads(body)["input_tokens"] < 60
+
+
+async def test_one_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.server.chat_counting._WITHIN", 0.05)
+    async with before("chat", [HOLD], dialect="vllm") as (proxy, backend):
+        status, headers, _ = await proxy.post(PATHS["messages"], REQUESTS["messages"])
+        await backend.asked[0].left.wait()
+    assert (status, headers["dragoman-usage"]) == (200, "estimated")

@@ -247,3 +247,11 @@ async def test_a_wish_to_fill_the_cache_asks_nobody_but_answers_as_often() -> No
     async with fanning("responses", *says("responses", "Hi.", streamed=False)) as (proxy, backend):
         _, _, body = await proxy.post(PATHS["completions"], {**REQUESTS["completions"], "n": 2, "max_tokens": 0})
     assert (contents(body), backend.asked) == (["", ""], [])
+
+
+@pytest.mark.parametrize(("count", "keys"), [(1, ["once"]), (3, [None, None, None])])
+async def test_several_requests_are_not_the_one_that_a_client_may_repeat(count: int, keys: list[str | None]) -> None:
+    answers = says("responses", *WORDS[:count], streamed=False)
+    async with fanning("responses", *answers, dialect="openai") as (proxy, backend):
+        await proxy.post(PATHS["chat"], wish(count), {"idempotency-key": "once"})
+    assert [asked.headers.get("idempotency-key") for asked in backend.asked] == keys

@@ -38,6 +38,9 @@ async def test_a_models_own_tokenizer(tmp_path: Path, client: str) -> None:
         settings = load(file, {})
         profiles = settings.model_profiles
         async with serving(*settings.upstreams.values(), models=settings.models, model_profiles=profiles) as proxy:
+            half = {**REQUESTS[client], field: "\ud800"}
+            status, _, _ = await proxy.post(COUNTING[client], json.dumps(half).encode())
+            assert status == 200
             for words in (1, 101, 201):
                 _, headers, body = await proxy.post(COUNTING[client], {**REQUESTS[client], field: "word, " * words})
                 assert headers["dragoman-usage"] == "estimated"
