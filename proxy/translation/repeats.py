@@ -61,20 +61,30 @@ class Repeats:
         return text
 
     @property
+    def knows(self) -> bool:
+        """Whether an event is expected."""
+        return self.head is not _NOTHING
+
+    @property
     def learns(self) -> bool:
         """Whether it is worth to look at another event."""
         return self._tries > 0
 
+    def forget(self) -> None:
+        """An event came that may be of another kind: what is like an older one is not like the last one."""
+        self.head = _NOTHING
+
     def learn(self, name: str, payload: bytes, told: Sequence[Event]) -> None:
         """Take note of an event that was parsed, and of what its reader told."""
-        self.head = _NOTHING
+        self.forget()
         delta = told[0] if len(told) == 1 else None
         if type(delta) is not Delta or delta.logprobs is not None or self._mark not in payload:
             return
         self._tries -= 1
         text = dumps(delta.text)
         head, _, tail = payload.partition(text)
-        if head.rstrip(b" ").endswith(self._key) and text not in tail:
+        # Where there are two of the key, the text may be the other one's, in another spelling.
+        if head.rstrip(b" ").endswith(self._key) and text not in tail and payload.count(self._key) == 1:
             self.head, self.tail, self.name, self.k = head, tail, name, delta.k
             self._learn_number()
 

@@ -119,13 +119,15 @@ def _cut(turn: Turn, part: Text, cited: Cited) -> bool:
     if len(sizes) < len(counts) or start < 0 or cited.blocks[0].get("h") != text_mark(part.text[start:]):
         return False
     before = part.text[:start].removesuffix(PARAGRAPH)
-    texts: list[Part] = [Text(before)] if before else []
+    texts = [Text(before, phase=part.phase)] if before else []
     for block, size in zip(cited.blocks[1:], sizes, strict=True):
         natives = block.get("c")
         own = [native for native in natives if is_object(native)] if isinstance(natives, list) else []
         citations = [read_message_citation(native) for native in own]
-        texts.append(Text(part.text[start : start + size], citations or None))
+        texts.append(Text(part.text[start : start + size], citations or None, part.phase))
         start += size
+    if texts:
+        texts[-1].cache = part.cache  # it stands behind the whole text
     index = next(index for index, other in enumerate(turn.parts) if other is part)
     turn.parts = [*turn.parts[:index], *texts, *turn.parts[index + 1 :]]
     return True

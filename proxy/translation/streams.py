@@ -258,6 +258,9 @@ class _Reading:
             elif repeats.learns:
                 repeats.learn(name, payload, self.batch[known:])
                 head, tail = repeats.head, repeats.tail
+            elif repeats.knows:
+                repeats.forget()
+                head = repeats.head
 
     def _feed_exactly(self, payload: bytes, name: str) -> Wire:
         """Feed an event with a number in it that the fast decoder rounds (mapping.md 0.3)."""

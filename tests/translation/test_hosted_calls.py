@@ -589,3 +589,18 @@ def test_whatever_a_field_holds(client: Protocol, backend: Backend, stream: bool
                 prepared = ask(client, REQUESTS[client], TARGETS[backend], stream=stream)
                 reply = answered(prepared, whole)
                 ask(client, with_reply(client, REQUESTS[client], reply), TARGETS[backend])
+
+
+def test_a_cache_mark_on_a_text_that_was_cited_in_stands_behind_all_of_it() -> None:
+    call, found = searched(0)
+    request = REQUESTS["chat"]
+    said = message([call, found, text("It is "), text("so", cited("https://a.example/", 1)), text(".")])
+    later = with_reply("chat", request, answered(ask("chat", request, TARGETS["messages"]), said))
+    told = later["messages"][1]
+    told["content"] = [{"type": "text", "text": told["content"], "cache_control": {"type": "ephemeral"}}]
+    blocks = json.loads(ask("chat", later, TARGETS["messages"]).body)["messages"][1]["content"]
+    assert [(block.get("text"), "cache_control" in block) for block in blocks[2:]] == [
+        ("It is ", False),
+        ("so", False),
+        (".", True),
+    ]

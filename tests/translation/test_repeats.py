@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from proxy.canonical.events import Delta, Event
 from proxy.canonical.loss import LossReport
 from proxy.canonical.spelling import Spelling
-from proxy.canonical.target import Dialect
+from proxy.canonical.target import Dialect, Target
 from proxy.translation.codecs import BACKENDS, BackendProtocol
+from proxy.translation.pair import Options, peek, prepare
 from proxy.translation.repeats import Repeats
 
 AROUND: dict[BackendProtocol, tuple[list[bytes], bytes, bytes]] = {
@@ -163,3 +164,32 @@ def test_servers_that_never_repeat_an_event_are_not_watched_for_long() -> None:
         assert known.learns
         known.learn("", b'{"n":%d,"text":"x"}' % number, [Delta(0, "x")])
     assert not known.learns
+
+
+def chunk(text: str, **more: object) -> bytes:
+    wire = {"id": "c", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}], **more}
+    return b"data: " + json.dumps(wire).encode() + b"\n\n"
+
+
+def streamed(*chunks: bytes) -> bytes:
+    asked = b'{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}'
+    prepared = prepare(peek("messages", asked), Target("chat", "m"), Options())
+    translation = prepared.translation()
+    end = b'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    return b"".join([*map(translation.feed, chunks), translation.feed(end), translation.end()])
+
+
+def test_an_event_like_an_older_one_is_not_like_the_last_one() -> None:
+    counts = [1, 2, 3, 4, 9, 4]
+    used = [{"prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1} for count in counts]
+    shown = streamed(chunk("a"), *(chunk("b", usage=usage) for usage in used))
+    assert b'"output_tokens":4' in shown
+    assert b'"output_tokens":9' not in shown
+
+
+def test_the_text_is_not_looked_for_where_another_stands() -> None:
+    alike = [
+        b'data: {"x":{"content":"%c"},"choices":[{"index":0,"delta":{"content":"\\u0061"}}]}\n\n' % c for c in b"abc"
+    ]
+    shown = streamed(chunk("Once"), *alike)
+    assert shown.count(b'"text":"a"') == 3
