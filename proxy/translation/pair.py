@@ -31,10 +31,11 @@ from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.error_fields import client_name, reword
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.passed_body import for_messages, renamed, without_envelopes
+from proxy.translation.reading import Scrub, WayBack, undecodable
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
-from proxy.translation.streams import Folding, Scrub, Translation, WayBack, stream_of, undecodable
+from proxy.translation.streams import Folding, Translation, stream_of
 from proxy.translation.unbinding import unbound
 
 _TOO_DEEP = "The request body is nested too deeply."

@@ -18,8 +18,8 @@ from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, MissingEnd
+from proxy.translation.reading import DONE, Scrub, parse_event, undecodable
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
-from proxy.translation.streams import DONE, Scrub, parse_event, undecodable
 
 _LONG = re.compile(rb"\d{19}")  # an integer that the fast decoder may round is at least so long
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')

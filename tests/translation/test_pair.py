@@ -12,7 +12,9 @@ from proxy.translation.codecs import BackendProtocol, ClientProtocol
 from proxy.translation.envelope import Scope
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
-from tests.harness.wire import read_events
+from tests.harness.wire import Protocol, read_events
+from tests.properties.scripts import Part, Script
+from tests.properties.spoken import event_bytes
 
 DEEP = 900
 STREAMED: dict[ClientProtocol, bytes] = {
@@ -267,3 +269,16 @@ def test_a_hosted_tool_is_not_seen_to_work_in_a_reply_that_came_whole() -> None:
     events = [event.data for event in read_events(out.decode()).events]
     searched = [event["type"] for event in events if "web_search_call" in json.dumps(event)]
     assert searched == ["response.output_item.added", "response.output_item.done", "response.completed"]
+
+
+@pytest.mark.parametrize("behind", [b"data: {no JSON\n\n", b"data: []\n\n", b'data: {"type":"error","error":{}}\n\n'])
+@pytest.mark.parametrize("client", ["chat", "responses"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_comes_behind_the_end_is_not_told(client: Protocol, behind: bytes, at_once: bool) -> None:
+    asked = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "hi"}], "input": "hi"}
+    del asked["input" if client == "chat" else "messages"]
+    seen = pair.peek(client, json.dumps(asked).encode())
+    translation = pair.prepare(seen, Target("messages", "m"), pair.Options()).translation()
+    events = [*event_bytes("messages", Script((Part("text", ("Hello",)),), "end")), behind]
+    out = b"".join(map(translation.feed, [b"".join(events)] if at_once else events)) + translation.end()
+    assert (check_stream(client, out), translation.failed) == ([], None)
