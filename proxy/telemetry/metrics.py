@@ -6,10 +6,12 @@ Nothing that a client or a backend may call as it likes is a label, so the numbe
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
 from proxy.canonical.loss import Loss
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
 
 
 class Metrics:

@@ -38,6 +38,7 @@ async def test_what_was_lost_is_counted(stream: bool) -> None:
         open_type, open_text = await scraped(proxy, OPENMETRICS)
     assert content_type.startswith("text/plain")
     assert open_type.startswith("application/openmetrics-text")
+    assert "_created" not in text + open_text
     for read, written in ((read_text, text), (read_openmetrics, open_text)):
         samples = [sample for family in read(written) for sample in family.samples if sample.name.endswith("_total")]
         assert [(sample.name, sample.labels, sample.value) for sample in samples] == [
