@@ -15,7 +15,7 @@ from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
 from proxy.server.relay import Relay
 from proxy.server.whole import ask_whole
-from proxy.settings import ModelRoute
+from proxy.settings import LossPolicy, ModelRoute
 from proxy.translation import fan_out, pair
 from proxy.translation.pair import Options, Peek, Prepared
 from proxy.upstream.headers import request_headers
@@ -56,7 +56,7 @@ def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
     exchange.model_requested = seen.model
     exchange.stream = seen.stream
     route = gateway.route(seen.model)
-    exchange.loss_policy = route.loss
+    exchange.loss_policy = route.loss or LossPolicy()
     served = exchange.served = gateway.served[route.upstream.name]
     try:
         return _prepare_for(exchange, route, served, seen), served
@@ -80,8 +80,8 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
     """The strictest of what the model's entry and the request itself say."""
     return Options(
         exchange.id,
-        strict=route.loss.strict or exchange.request.headers.get("dragoman-strict") == "1",
-        refused=route.loss.refused,
+        strict=exchange.loss_policy.strict or exchange.request.headers.get("dragoman-strict") == "1",
+        refused=exchange.loss_policy.refused,
         response_model=route.response_model,
         native_finish_reason=route.native_finish_reason,
         responses_done=route.responses_done,

@@ -5,12 +5,12 @@ Nothing in it is looked up again while serving: globs are compiled, time-outs me
 
 from proxy.settings.environment import NothingToServe, from_environment
 from proxy.settings.loading import load
+from proxy.settings.losses import LossPolicy
 from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
 from proxy.settings.snapshot import (
     DEMO_UPSTREAM,
     Address,
     Drain,
-    LossPolicy,
     ModelRoute,
     ProfileEntry,
     ProtocolName,

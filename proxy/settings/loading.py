@@ -16,7 +16,8 @@ from proxy.settings.document import Document, Path, read_yaml
 from proxy.settings.interpolation import interpolate
 from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
 from proxy.settings.resolve import resolve
-from proxy.settings.schema import Section, SettingsFile
+from proxy.settings.schema import SettingsFile
+from proxy.settings.section import Section
 from proxy.settings.snapshot import Settings
 from proxy.settings.spelling import did_you_mean
 

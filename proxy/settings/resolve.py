@@ -2,12 +2,15 @@
 
 import fnmatch
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
 
 from proxy.canonical.request import Effort
+from proxy.settings.resolve_tenants import resolve_price, resolve_tenant
 from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
-from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, Timeouts, Upstream
+from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, SharedLimits, Timeouts, Upstream
+from proxy.settings.tenants import Tenant
 from proxy.translation.profiles import base_profile
 
 
@@ -27,6 +30,13 @@ def resolve(file: SettingsFile) -> Settings:
         reasoning_cache=file.state.reasoning_cache,
         carrier_keys=tuple(file.state.carrier_keys),
         model_profiles=tuple(map(_profile, file.model_profiles)),
+        tenants=_tenants(file, upstreams),
+        key_pepper=file.key_pepper,
+        prices=tuple(map(resolve_price, file.prices)),
+        trusted_proxies=tuple(file.trusted_proxies),
+        trust_request_id_from=tuple(file.trust_request_id_from),
+        admin_token=file.admin_token,
+        shared_limits=SharedLimits(file.state.url, file.state.on_failure) if file.state.url is not None else None,
     )
 
 
@@ -39,6 +49,14 @@ def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
     if given.get("commit_after") == "never":
         given["commit_after"] = None
     return replace(base, **given)
+
+
+def _tenants(file: SettingsFile, upstreams: Mapping[str, Upstream]) -> dict[str, Tenant] | None:
+    if file.tenants is None:
+        return None
+    keyless = frozenset(name for name, upstream in upstreams.items() if upstream.api_key is None)
+    resolved = (resolve_tenant(entry, file.tenant_defaults, keyless) for entry in file.tenants)
+    return {tenant.name: tenant for tenant in resolved}
 
 
 def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:

@@ -6,12 +6,15 @@ must not find out later that there was none. `resolve.py` turns these models int
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
-from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, LossPolicy, ProtocolName
+from proxy.settings.section import Section
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
+from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
+    AdminToken,
     BaseUrl,
     CaFile,
     CarrierKey,
@@ -22,10 +25,13 @@ from proxy.settings.values import (
     EntryName,
     Glob,
     HeaderName,
+    IpNetwork,
+    LimitsUrl,
     ListenAddress,
     Loss,
     NotYet,
     OrDefault,
+    Pepper,
     PositiveDuration,
     ProfileName,
     Secret,
@@ -35,12 +41,6 @@ from proxy.settings.values import (
     TokenizerFile,
     only,
 )
-
-
-class Section(BaseModel):
-    """A mapping of the file: it knows all its keys, and its errors quote no value."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
 class TimeoutsSection(Section):
@@ -83,7 +83,7 @@ class ModelEntry(Section):
     match: Glob
     upstream: SingleUpstream
     model: Annotated[str, Field(min_length=1)] | None = None
-    loss: Loss = LossPolicy()
+    loss: Loss | None = None
     hosted_tools: Annotated[Literal["refuse", "drop"], only("refuse", "drop")] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
@@ -128,11 +128,11 @@ class ModelProfileEntry(Section):
 
 
 class StateSection(Section):
-    url: Annotated[Literal["none:"], only("none:")] = "none:"
+    url: LimitsUrl = None
     carrier_keys: list[CarrierKey] = []
     ttl: NotYet = None
     reasoning_cache: bool = False
-    on_failure: NotYet = None
+    on_failure: Literal["open", "closed", "local"] = "local"
 
 
 class SettingsFile(Section):
@@ -149,10 +149,11 @@ class SettingsFile(Section):
     drain: Annotated[DrainSection, OrDefault] = DrainSection()
     max_body: Size = MAX_BODY
     state: Annotated[StateSection, OrDefault] = StateSection()
-    tenants: NotYet = None
+    tenants: list[TenantEntry] | None = None
+    tenant_defaults: Annotated[TenantPolicySection, OrDefault] = TenantPolicySection()
     telemetry: NotYet = None
-    trusted_proxies: NotYet = None
-    trust_request_id_from: NotYet = None
-    key_pepper: NotYet = None
-    prices: NotYet = None
-    admin_token: NotYet = None
+    trusted_proxies: list[IpNetwork] = []
+    trust_request_id_from: list[HeaderName] = []
+    key_pepper: Pepper | None = None
+    prices: list[PriceEntry] = []
+    admin_token: AdminToken | None = None

@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple
 
 from pydantic import SecretBytes, SecretStr
 
-from proxy.canonical.loss import Loss, Rule
 from proxy.canonical.target import ModelProfile
+from proxy.settings.losses import LossPolicy
+from proxy.settings.tenants import Network, Price, Tenant
 from proxy.translation.profiles import profile_of
 
 ProtocolName = Literal["chat", "responses", "messages"]
@@ -78,24 +79,6 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class LossPolicy:
-    """What a model entry says of losses (mapping.md 0.2).
-
-    `shown`: name them in the reply's header, except those of `ignored`. `strict`: refuse every drop. `refused`: refuse
-    these rules.
-    """
-
-    shown: bool = True
-    strict: bool = False
-    refused: frozenset[Rule] = frozenset()
-    ignored: frozenset[Rule] = frozenset()
-
-    def shows(self, loss: Loss) -> bool:
-        """Whether a loss may be named. A refusal is never hidden: it is why there is no answer."""
-        return loss.level == "refuse" or loss.rule not in self.ignored
-
-
-@dataclass(frozen=True, slots=True)
 class Upstream:
     """A backend.
 
@@ -141,7 +124,7 @@ class ModelRoute:
     pattern: re.Pattern[str]
     upstream: Upstream
     model: str | None = None
-    loss: LossPolicy = field(default_factory=LossPolicy)
+    loss: LossPolicy | None = None
     hosted_tools: Literal["refuse", "drop"] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
@@ -177,8 +160,17 @@ class ProfileEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedLimits:
+    """The store in which replicas count together, and what holds while it is away (operations.md 9.4)."""
+
+    url: SecretStr
+    on_failure: Literal["open", "closed", "local"] = "local"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
-    """One configuration, valid as a whole."""
+    """One configuration, valid as a whole. `tenants`: by name; None asks nobody for a key. `shared_limits`: None counts
+    in this process alone."""
 
     upstreams: Mapping[str, Upstream]
     models: tuple[ModelRoute, ...]
@@ -190,6 +182,13 @@ class Settings:
     reasoning_cache: bool = False
     carrier_keys: tuple[SecretBytes, ...] = ()  # of 32 bytes; the first seals, all open
     model_profiles: tuple[ProfileEntry, ...] = ()
+    tenants: Mapping[str, Tenant] | None = None
+    key_pepper: SecretBytes | None = None
+    prices: tuple[Price, ...] = ()
+    trusted_proxies: tuple[Network, ...] = ()
+    trust_request_id_from: tuple[str, ...] = ()  # headers, in lower case
+    admin_token: SecretStr | None = None
+    shared_limits: SharedLimits | None = None
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

@@ -1,25 +1,33 @@
 """Single values of the configuration file: what each takes, as types for the models of `schema.py`."""
 
 import importlib.util
+import math
 import re
 import ssl
 from base64 import urlsafe_b64decode
+from datetime import UTC, date, datetime
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, PlainValidator, SecretBytes, SecretStr, ValidationInfo
 from pydantic_core import PydanticUseDefault
 
 from proxy.canonical.loss import Rule
 from proxy.settings.interpolation import read_secret_file
-from proxy.settings.snapshot import Address, LossPolicy
+from proxy.settings.losses import LossPolicy
+from proxy.settings.snapshot import Address
 from proxy.settings.spelling import did_you_mean
+from proxy.settings.tenants import Network
 from proxy.settings.units import parse_duration, parse_size
 from proxy.translation.envelope import KEY_BYTES
 from proxy.translation.profiles import NAMES as PROFILE_NAMES
 
 _VERSION = r"v\d\w*|backend-api"
+KEY_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")  # Crockford's base32 in lower case: without i, l, o and u
+_SHORTEST_TOKEN = 16
 NOT_YET = "not supported yet by this version"
 
 
@@ -231,6 +239,102 @@ def _commit_after(value: object) -> float | Literal["never"]:
     return "never" if value == "never" else parse_duration(value)
 
 
+def _tenant_name(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9-]{1,40}", value):
+        raise ValueError("must be 1 to 40 of a-z, 0-9 and '-': it is a label of metrics")
+    return value
+
+
+def _key_id(value: object) -> str:
+    if not isinstance(value, str) or not KEY_ID.fullmatch(value):
+        raise ValueError("must be the 12 characters behind 'drg_' of a key that `dragoman keys new` made")
+    return value
+
+
+def _key_hash(value: object) -> tuple[Literal["hmac-sha256", "sha256"], bytes]:
+    """The method and the digest."""
+    text = value if isinstance(value, str) else ""
+    found = re.fullmatch(r"(hmac-sha256|sha256):([0-9a-f]{64})", text)
+    if found is None:
+        raise ValueError("must be hmac-sha256: or sha256: and 64 hex digits, as `dragoman keys new` prints")
+    return "hmac-sha256" if found[1] == "hmac-sha256" else "sha256", bytes.fromhex(found[2])
+
+
+def _moment(value: object) -> float:
+    """Unix seconds of an RFC 3339 time, or of a day's beginning in UTC."""
+    try:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError("must be a time such as 2027-01-15T00:00:00Z, or a day such as 2027-01-15") from None
+    if moment.tzinfo is None:
+        if len(str(value)) > len("2027-01-15"):
+            raise ValueError("must say its zone, such as 2027-01-15T00:00:00Z")
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
+
+
+def _day(value: object) -> str:
+    try:
+        return date.fromisoformat(value if isinstance(value, str) else "").isoformat()
+    except ValueError:
+        raise ValueError("must be a day such as 2026-12-01") from None
+
+
+def _time_zone(value: object) -> str:
+    try:
+        return ZoneInfo(value if isinstance(value, str) else "").key
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{value!r} is no time zone, such as UTC or Europe/Berlin") from None
+
+
+def _usd(value: object) -> int:
+    """Micro-dollars, rounded up: what costs something never counts as nothing."""
+    if isinstance(value, str):  # it may have come from the environment
+        value = float(value) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value) else None
+    if type(value) not in (int, float) or not isinstance(value, int | float) or not 0 <= value <= 10**9:
+        raise ValueError("must be US dollars, from 0 to a thousand million")
+    return math.ceil(round(value * 1e6, 3))
+
+
+def _ip_network(value: object) -> Network:
+    try:
+        return ip_network(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise ValueError(f"must be an address or a network such as 10.0.0.0/8: {error}") from None
+
+
+def _metadata_value(value: object) -> str:
+    if not isinstance(value, str) or len(value) > 512:
+        raise ValueError("must be a text of at most 512 characters")
+    return value
+
+
+def _redis_url(value: object) -> SecretStr | None:
+    """None counts in this process. The address may hold a password."""
+    if value == "none:":
+        return None
+    text = value if isinstance(value, str) else ""
+    if text.startswith(("memory:", "sqlite:", "postgresql:")):
+        raise ValueError(f"{NOT_YET}: only none: and redis: are")
+    if not re.match(r"(?:redis|rediss|unix)://[^\s]+", text):
+        raise ValueError("must be none:, or the address of a Redis or Valkey server, such as redis://host:6379/0")
+    return SecretStr(text)
+
+
+def _admin_token(value: object) -> SecretStr:
+    secret = _secret(value)
+    if len(secret.get_secret_value()) < _SHORTEST_TOKEN:
+        raise ValueError(f"must be at least {_SHORTEST_TOKEN} characters, as `openssl rand -hex 32` prints")
+    return secret
+
+
+def _pepper(value: object) -> SecretBytes:
+    text = value if isinstance(value, str) else ""
+    if len(text) < _SHORTEST_TOKEN:
+        raise ValueError(f"must be at least {_SHORTEST_TOKEN} characters, as `openssl rand -hex 32` prints")
+    return SecretBytes(text.encode())
+
+
 def _default_if_null(value: object) -> object:
     """An empty section (`timeouts:` and nothing below) is the same as none."""
     if value is None:
@@ -259,3 +363,15 @@ DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect)]
 OrDefault = BeforeValidator(_default_if_null)
 ProfileName = Annotated[str, PlainValidator(_profile_name)]
 EntryName = Annotated[str, PlainValidator(_entry_name)]
+TenantName = Annotated[str, PlainValidator(_tenant_name)]
+KeyId = Annotated[str, PlainValidator(_key_id)]
+KeyHash = Annotated[tuple[Literal["hmac-sha256", "sha256"], bytes], PlainValidator(_key_hash)]
+Moment = Annotated[float, PlainValidator(_moment)]
+Day = Annotated[str, PlainValidator(_day)]
+TimeZone = Annotated[str, PlainValidator(_time_zone)]
+Usd = Annotated[int, PlainValidator(_usd)]
+IpNetwork = Annotated[Network, PlainValidator(_ip_network)]
+MetadataValue = Annotated[str, PlainValidator(_metadata_value)]
+LimitsUrl = Annotated[SecretStr | None, PlainValidator(_redis_url)]
+AdminToken = Annotated[SecretStr, PlainValidator(_admin_token)]
+Pepper = Annotated[SecretBytes, PlainValidator(_pepper)]

@@ -57,18 +57,11 @@ workers: 4
 @pytest.mark.parametrize(
     "line",
     [
-        "tenants: [{name: team-a}]",
         "telemetry: {logs: {format: json}}",
-        "trusted_proxies: [10.0.0.0/8]",
-        "trust_request_id_from: [x-request-id]",
-        "key_pepper: salt",
-        "prices: {}",
-        "admin_token: token",
         "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
         "state: {ttl: 1h}",
-        "state: {on_failure: open}",
         "models: [{match: '*', upstream: [a]}]",
         "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
         "models: [{match: '*', upstream: a, on_context_length: b}]",
