@@ -1,0 +1,1 @@
+"""Who may do what, and how much of it: keys, policies, limits, budgets. It knows nothing of HTTP servers."""
