@@ -1,0 +1,1 @@
+"""Tests of what an operator asks of the command line."""

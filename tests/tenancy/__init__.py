@@ -1,0 +1,1 @@
+"""Tests of who may do what, and how much of it."""
