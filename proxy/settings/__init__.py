@@ -4,9 +4,10 @@ Nothing in it is looked up again while serving: globs are compiled, time-outs me
 """
 
 from proxy.settings.environment import NothingToServe, from_environment
-from proxy.settings.loading import load
+from proxy.settings.loading import Loaded, load, load_with_sources
 from proxy.settings.losses import LossPolicy
 from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
+from proxy.settings.restarting import needs_restart
 from proxy.settings.snapshot import (
     DEMO_UPSTREAM,
     Address,
@@ -18,11 +19,13 @@ from proxy.settings.snapshot import (
     Timeouts,
     Upstream,
 )
+from proxy.settings.watching import Sources, Watcher
 
 __all__ = [
     "DEMO_UPSTREAM",
     "Address",
     "Drain",
+    "Loaded",
     "LossPolicy",
     "Mistake",
     "ModelRoute",
@@ -31,9 +34,13 @@ __all__ = [
     "ProtocolName",
     "Settings",
     "SettingsError",
+    "Sources",
     "Timeouts",
     "UnreadableFile",
     "Upstream",
+    "Watcher",
     "from_environment",
     "load",
+    "load_with_sources",
+    "needs_restart",
 ]

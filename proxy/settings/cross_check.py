@@ -24,7 +24,7 @@ def _check_upstreams(document: Document) -> None:
     for index, entry in document.entries("upstreams"):
         name = entry.get("name")
         if isinstance(name, str) and first.setdefault(name, index) != index:
-            message = f"another upstream, upstreams[{first[name]}], is called {name!r}"
+            message = f"another upstream, {document.refer_to(('upstreams', first[name]))}, is called {name!r}"
             document.note(("upstreams", index, "name"), message)
         if "api_key" in entry and "api_key_file" in entry:
             document.note(("upstreams", index, "api_key_file"), "give either api_key or api_key_file")
@@ -67,7 +67,10 @@ def _check_models(document: Document) -> None:
             continue
         earlier = covering.get("*", covering.get(match))
         if earlier is not None:
-            document.note(("models", index, "match"), f"is never reached: models[{earlier}] matches all of it before")
+            document.note(
+                ("models", index, "match"),
+                f"is never reached: {document.refer_to(('models', earlier))} matches all of it before",
+            )
         covering.setdefault(match, index)
 
 

@@ -7,10 +7,12 @@ by YAML 1.2's core schema, from the nodes, whose marks also give every value its
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 
 import yaml
 
 from proxy.settings.mistakes import Mistake
+from proxy.settings.watching import Stamp
 
 Path = tuple[str | int, ...]
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
@@ -24,7 +26,11 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
 # Shorter values are no secrets, and blotting them out would only garble a message.
 _SHORTEST_SECRET = 4
-_MOST_VALUES = 100_000
+# Ten thousand tenants with long policies are fewer.
+_MOST_VALUES = 1_000_000
+_MOST_LEVELS = 50
+# The same nodes and marks, a dozen times faster. Wheels of PyYAML have it, an own build may not.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(slots=True)
@@ -33,7 +39,11 @@ class Document:
 
     file: str
     root: dict[str, Value] = field(default_factory=dict)
-    lines: dict[Path, int] = field(default_factory=dict)
+    # The file and the line of each value.
+    places: dict[Path, tuple[str, int]] = field(default_factory=dict)
+    # Entries of lists that several files share: path in the whole → number in the entry's own file.
+    numbers: dict[Path, int] = field(default_factory=dict)
+    several: bool = False  # files
     # Values that came from elsewhere than the file: path → (place, name there).
     overrides: dict[Path, tuple[str, str]] = field(default_factory=dict)
     # What was filled in from outside; no message may quote it.
@@ -41,23 +51,25 @@ class Document:
     # Values that could not be read: whatever else is said about them would only confuse.
     broken: set[Path] = field(default_factory=set)
     mistakes: list[Mistake] = field(default_factory=list)
+    # The files that its values name, and what they looked like just before they were read.
+    named: dict[FilePath, Stamp] = field(default_factory=dict)
 
     def note(self, path: Path, message: str) -> None:
         """Record a mistake at `path`, or at its closest ancestor that was written down."""
-        if any(path[: len(broken)] == broken for broken in self.broken):
+        if any(path[:end] in self.broken for end in range(len(path) + 1)):
             return
         for secret in self.secrets:
             if len(secret) >= _SHORTEST_SECRET:
                 message = message.replace(secret, "***")
         for end in range(len(path), -1, -1):
             if override := self.overrides.get(path[:end]):
-                place, name = override
-                self.mistakes.append(Mistake(place, None, name, message))
+                source, name = override
+                self.mistakes.append(Mistake(source, None, name, message))
                 return
-            if line := self.lines.get(path[:end]):
-                self.mistakes.append(Mistake(self.file, line, format_path(path), message))
+            if place := self.places.get(path[:end]):
+                self.mistakes.append(Mistake(*place, self.name_of(path), message))
                 return
-        self.mistakes.append(Mistake(self.file, None, format_path(path), message))
+        self.mistakes.append(Mistake(self.file, None, self.name_of(path), message))
 
     def note_broken(self, path: Path, message: str) -> None:
         """Record a mistake at a value that can't be read at all."""
@@ -74,6 +86,22 @@ class Document:
             section = inner
         section[str(path[-1])] = value
         self.overrides[path] = (place, name)
+
+    def name_of(self, path: Path) -> str:
+        """As its own file counts: `upstreams[0].name`."""
+        if (number := self.numbers.get(path[:2])) is not None:
+            path = (path[0], number, *path[2:])
+        return format_path(path)
+
+    def place_of(self, path: Path) -> str | None:
+        """`file:line` of a value that was written down."""
+        place = self.places.get(path)
+        return f"{place[0]}:{place[1]}" if place else None
+
+    def refer_to(self, path: Path) -> str:
+        """The name of a value that stands elsewhere, for a message about another one."""
+        place = self.place_of(path) if self.several else None
+        return f"{self.name_of(path)} at {place}" if place else self.name_of(path)
 
     def entries(self, name: str) -> Iterator[tuple[int, Mapping[str, Value]]]:
         """The well-formed entries of a top-level list of objects, with their indices."""
@@ -92,11 +120,13 @@ def read_yaml(file: str, text: str) -> Document:
     """Parse one YAML document; what is wrong with it is in `mistakes`."""
     document = Document(file)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        document.mistakes.append(Mistake(file, mark.line + 1 if mark else None, "", f"not valid YAML: {said}"))
+        # The end of a text is told as the line behind it.
+        line = min(mark.line, text.count("\n")) + 1 if mark else None
+        document.mistakes.append(Mistake(file, line, "", f"not valid YAML: {said}"))
         return document
     except yaml.YAMLError as error:
         document.mistakes.append(Mistake(file, None, "", f"not valid YAML: {error}"))
@@ -106,7 +136,7 @@ def read_yaml(file: str, text: str) -> Document:
         return document
     if node is None:
         return document
-    document.lines[()] = node.start_mark.line + 1
+    document.places[()] = file, node.start_mark.line + 1
     try:
         root = _Builder(document).build(node, ())
     except _TooLarge:
@@ -135,6 +165,9 @@ class _Builder:
         self.built += 1
         if self.built > _MOST_VALUES:
             raise _TooLarge
+        if len(path) > _MOST_LEVELS:
+            self.document.note_broken(path[:1], "is nested too deeply")
+            return None
         if id(node) in self.open:
             self.document.note_broken(path, "refers to itself")
             return None
@@ -163,23 +196,23 @@ class _Builder:
                 continue
             at = (*path, key)
             if key in built:
-                first, self.document.lines[at] = self.document.lines[at], line
+                (_, first), self.document.places[at] = self.document.places[at], (self.document.file, line)
                 self.document.note(at, f"given twice, first on line {first}")
                 continue
-            self.document.lines[at] = line
+            self.document.places[at] = self.document.file, line
             built[key] = self.build(value_node, at)
         return built
 
     def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Value]:
         built: list[Value] = []
         for index, item in enumerate(node.value):
-            self.document.lines[(*path, index)] = item.start_mark.line + 1
+            self.document.places[(*path, index)] = self.document.file, item.start_mark.line + 1
             built.append(self.build(item, (*path, index)))
         return built
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Value:
         text: str = node.value
-        quoted = node.style is not None
+        quoted = node.style not in (None, "")  # what the two loaders say of a plain one
         if quoted or node.tag == "tag:yaml.org,2002:str":
             return text
         if _NULL.fullmatch(text):

@@ -5,25 +5,29 @@ into a confusing 401 much later.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path as FilePath
 
 from proxy.settings.document import Document, Path, Value
+from proxy.settings.watching import stamp
 
 _REFERENCE = re.compile(r"\$(?:\$|\{([^}]*)(\})?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def interpolate(document: Document, environ: Mapping[str, str]) -> None:
-    """Replace every reference in the document; what was filled in becomes a secret of the document."""
-    document.root = {key: _fill(document, environ, value, (key,)) for key, value in document.root.items()}
+def interpolate(document: Document, environ: Mapping[str, str], folder: FilePath = FilePath()) -> None:
+    """Replace every reference in the document; what was filled in becomes a secret of the document. Paths start at
+    `folder`."""
+    look_up = partial(_look_up, document, environ, folder)
+    document.root = {key: _fill(document, look_up, value, (key,)) for key, value in document.root.items()}
 
 
-def _fill(document: Document, environ: Mapping[str, str], value: Value, path: Path) -> Value:
+def _fill(document: Document, look_up: Callable[[str], str], value: Value, path: Path) -> Value:
     if isinstance(value, dict):
-        return {key: _fill(document, environ, inner, (*path, key)) for key, inner in value.items()}
+        return {key: _fill(document, look_up, inner, (*path, key)) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_fill(document, environ, inner, (*path, index)) for index, inner in enumerate(value)]
+        return [_fill(document, look_up, inner, (*path, index)) for index, inner in enumerate(value)]
     if not isinstance(value, str) or "$" not in value:
         return value
 
@@ -32,7 +36,7 @@ def _fill(document: Document, environ: Mapping[str, str], value: Value, path: Pa
             return "$"
         if reference[2] is None:
             raise ValueError("'${' without its '}'")
-        return _look_up(reference[1], environ, document.secrets)
+        return look_up(reference[1])
 
     try:
         return _REFERENCE.sub(replace, value)
@@ -41,10 +45,12 @@ def _fill(document: Document, environ: Mapping[str, str], value: Value, path: Pa
         return value
 
 
-def _look_up(reference: str, environ: Mapping[str, str], secrets: set[str]) -> str:
+def _look_up(document: Document, environ: Mapping[str, str], folder: FilePath, reference: str) -> str:
     if reference.startswith("file:"):
-        found = read_secret_file(FilePath(reference.removeprefix("file:")))
-        secrets.add(found)
+        file = folder / reference.removeprefix("file:")
+        document.named[file] = stamp(file)
+        found = read_secret_file(file)
+        document.secrets.add(found)
         return found
     name, has_default, default = reference.partition(":-")
     if not _NAME.fullmatch(name):
@@ -55,7 +61,7 @@ def _look_up(reference: str, environ: Mapping[str, str], secrets: set[str]) -> s
         return default
     if name not in environ:
         raise ValueError(f"the environment variable {name} is not set")
-    secrets.add(environ[name])
+    document.secrets.add(environ[name])
     return environ[name]
 
 

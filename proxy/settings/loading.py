@@ -4,6 +4,7 @@ Every step notes what it finds and goes on, so that an operator mends a file in 
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
@@ -14,36 +15,61 @@ from pydantic_core import ErrorDetails
 from proxy.settings.cross_check import cross_check
 from proxy.settings.document import Document, Path, read_yaml
 from proxy.settings.interpolation import interpolate
-from proxy.settings.mistakes import Mistake, SettingsError, UnreadableFile
+from proxy.settings.merging import merge
+from proxy.settings.mistakes import SettingsError, UnreadableFile
+from proxy.settings.reading import Texts, read_texts
 from proxy.settings.resolve import resolve
 from proxy.settings.schema import SettingsFile
 from proxy.settings.section import Section
 from proxy.settings.snapshot import Settings
 from proxy.settings.spelling import did_you_mean
+from proxy.settings.watching import Sources, stamps
 
 _PREFIX = "DRAGOMAN_"
 _SEPARATOR = "__"
 _CARRIER_KEY = "DRAGOMAN_CARRIER_KEY"
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, the files that they came from, and a digest of the configuration's own text."""
+
+    settings: Settings
+    sources: Sources = field(default_factory=Sources)
+    digest: str = ""
+
+
 def load(path: str | FilePath, environ: Mapping[str, str], options: Mapping[str, str] | None = None) -> Settings:
-    """Read a configuration file.
+    """Read a configuration file, or all files of a folder as one.
 
     `DRAGOMAN_LISTEN` and the like in `environ` override its scalars, and `options` (by name, such as `listen`)
     override both. Raises SettingsError with every mistake, UnreadableFile when there is no text to look at.
     """
+    return load_with_sources(path, environ, options).settings
+
+
+def load_with_sources(
+    path: str | FilePath, environ: Mapping[str, str], options: Mapping[str, str] | None = None
+) -> Loaded:
+    """As `load`. Its errors say in `sources` which files to watch for someone to mend them."""
     file = FilePath(path)
     try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UnreadableFile([Mistake(str(path), None, "", f"can't be read: {error.strerror}")]) from None
-    except UnicodeDecodeError:
-        raise UnreadableFile([Mistake(str(path), None, "", "is not UTF-8 text")]) from None
-    document = read_yaml(str(path), text)
-    if document.mistakes and not document.root:
-        raise SettingsError(document.mistakes)
-    interpolate(document, environ)
-    return finish(document, environ, options, file.parent)
+        texts = read_texts(file)
+    except UnreadableFile as error:
+        error.sources = Sources((file,), (), stamps([file]))
+        raise
+    document = merge([read_yaml(str(name), text) for name, text in texts.of.items()])
+    interpolate(document, environ, texts.folder)
+    try:
+        settings = finish(document, environ, options, texts.folder)
+    except SettingsError as error:
+        error.sources = _sources(texts, document)
+        raise
+    return Loaded(settings, _sources(texts, document), texts.digest)
+
+
+def _sources(texts: Texts, document: Document) -> Sources:
+    return Sources(tuple(texts.seen), tuple(document.named), {**document.named, **texts.seen})
 
 
 def finish(
@@ -53,6 +79,8 @@ def finish(
     folder: FilePath = FilePath(),
 ) -> Settings:
     """Override, validate and resolve a document. Raises SettingsError with every mistake."""
+    if document.mistakes and not document.root:
+        raise SettingsError(document.mistakes)
     apply_overrides(document, environ, options or {})
     file = _validate(document, folder)
     cross_check(document)
@@ -87,13 +115,17 @@ def scalar_paths(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:
         inner = _section_in(info.annotation)
         if inner is None:
             yield (name,)
-        elif get_origin(info.annotation) is not list:
+        elif not _holds_list(info.annotation):
             yield from ((name, *rest) for rest in scalar_paths(inner))
+
+
+def _holds_list(annotation: object) -> bool:
+    return get_origin(annotation) is list or any(map(_holds_list, get_args(annotation)))
 
 
 def _validate(document: Document, folder: FilePath) -> SettingsFile | None:
     try:
-        return SettingsFile.model_validate(document.root, context={"folder": folder})
+        return SettingsFile.model_validate(document.root, context={"folder": folder, "named": document.named})
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
             document.note(_path_of(detail), _message_of(detail))

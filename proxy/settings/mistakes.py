@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from proxy.settings.watching import Sources
+
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
@@ -23,10 +25,14 @@ class Mistake:
 
 
 class SettingsError(Exception):
-    """The configuration can't be used; `mistakes` has all that was found, in the order of the file."""
+    """The configuration can't be used; `mistakes` has all that was found, in the order of the files; `sources` says
+    which these are."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line or 0)
+        self.mistakes = sorted(
+            mistakes, key=lambda mistake: (mistake.line is not None, mistake.file, mistake.line or 0)
+        )
+        self.sources = Sources()
         super().__init__("\n".join(map(str, self.mistakes)))
 
 

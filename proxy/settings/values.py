@@ -22,6 +22,7 @@ from proxy.settings.snapshot import Address
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.tenants import Network
 from proxy.settings.units import parse_duration, parse_size
+from proxy.settings.watching import stamp
 from proxy.translation.envelope import KEY_BYTES
 from proxy.translation.profiles import NAMES as PROFILE_NAMES
 
@@ -133,7 +134,9 @@ def _file(value: object, info: ValidationInfo) -> Path:
     """A file that exists; a relative path starts at the configuration file's folder."""
     if not isinstance(value, str) or not value:
         raise ValueError("must be a path")
-    path = Path((info.context or {}).get("folder", "."), value)
+    context = info.context or {}
+    path = Path(context.get("folder", "."), value)
+    context.get("named", {})[path] = stamp(path)
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     return path
@@ -206,8 +209,8 @@ def _entry_name(value: object) -> str:
     return value
 
 
-def _header_name(value: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
+def _header_name(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
         raise ValueError("is not a header's name")
     if value.lower() in ("connection", "content-length", "content-type", "host", "transfer-encoding"):
         raise ValueError("can't be set: it belongs to each request")

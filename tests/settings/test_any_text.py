@@ -1,7 +1,7 @@
 """Whatever is written in the file, the answer is settings or mistakes."""
 
 import orjson
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from proxy.settings import Settings, SettingsError
@@ -47,6 +47,7 @@ def test_any_text(text: str) -> None:
     assert read(text)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no reason to fail
 @given(files)
 def test_any_values_under_the_right_keys(tree: dict[str, object]) -> None:
     try:

@@ -1,0 +1,29 @@
+"""What a running server can't take over from a new configuration."""
+
+from proxy.settings.mistakes import Mistake, SettingsError
+from proxy.settings.snapshot import Settings
+
+
+def needs_restart(running: Settings, new: Settings) -> list[str]:
+    """The keys of `new` that hold only after a restart; until then those of `running` do.
+
+    Raises SettingsError where that would do harm: without tenants no key is asked for, at an address that others
+    can reach.
+    """
+    if new.tenants is None and not running.listen.is_loopback:
+        message = (
+            f"can't be taken away without a restart while {running.listen} is bound: nobody would be asked for a key"
+        )
+        raise SettingsError([Mistake("configuration", None, "tenants", message)])
+    changed = {
+        "listen": running.listen != new.listen,
+        "admin_listen": running.admin_listen != new.admin_listen,
+        "state.url": _store(running) != _store(new),
+        "state.reasoning_cache": running.reasoning_cache != new.reasoning_cache,
+    }
+    return [key for key, differs in changed.items() if differs]
+
+
+def _store(settings: Settings) -> str | None:
+    shared = settings.shared_limits
+    return None if shared is None else shared.url.get_secret_value()
