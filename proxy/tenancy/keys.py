@@ -55,7 +55,7 @@ class NewKey:
 
 
 class Found(NamedTuple):
-    """Who asks. `key` is None for one who was told by a backend's key of their own."""
+    """Who asks. `key` is None for one who brings but a backend's own key."""
 
     tenant: Tenant
     key: TenantKey | None
@@ -123,7 +123,7 @@ def check(found: Found, now: float) -> Reason | None:
 class KeyRing:
     """All keys of one configuration. What a look-up costs does not depend on how many there are."""
 
-    __slots__ = ("_by_kid", "_keyless", "_methods", "_nobody", "_pepper")
+    __slots__ = ("_by_kid", "_keyless", "_methods", "_nobody", "_pepper", "own_key_headers")
 
     def __init__(self, tenants: Iterable[Tenant], pepper: bytes | None) -> None:
         tenants = tuple(tenants)
@@ -135,7 +135,10 @@ class KeyRing:
                 if pepper is not None or key.method == "sha256":
                     by_kid[key.kid] = (*by_kid.get(key.kid, ()), Found(tenant, key))
                     methods.add(key.method)
-        keyless = [tenant for tenant in tenants if tenant.upstream.mode == "byok" and not tenant.keys]
+        byok = [tenant for tenant in tenants if tenant.upstream.mode == "byok"]
+        keyless = [tenant for tenant in byok if not tenant.keys]
+        #: Where keys of backends may come, in lower case.
+        self.own_key_headers = tuple(dict.fromkeys(tenant.upstream.byok_header for tenant in byok))
         self._by_kid = by_kid
         self._keyless = keyless[0] if len(keyless) == 1 else None
         self._methods = tuple(sorted(methods)) or ("sha256",)
@@ -158,12 +161,20 @@ class KeyRing:
         return found or AuthFailure(Reason.AUTH_UNKNOWN, kid or None)
 
     def find_keyless(self, foreign: Mapping[str, str]) -> Found | AuthFailure:
-        """Who brings no key of ours, but a backend's own: the one tenant that needs no other. `foreign`: by header, in
-        lower case. That tenant's is the only header that may hold one."""
-        tenant = self._keyless
-        if tenant is None or foreign.keys() != {tenant.upstream.byok_header}:
+        """Who brings no key of ours but a backend's own, as in `own_key`: the one tenant that needs no other."""
+        if self._keyless is None or not foreign or isinstance(own_key(self._keyless, foreign), AuthFailure):
             return AuthFailure(Reason.AUTH_UNKNOWN)
-        return Found(tenant, None)
+        return Found(self._keyless, None)
+
+
+def own_key(tenant: Tenant, foreign: Mapping[str, str]) -> str | AuthFailure | None:
+    """The caller's key of a backend, for a tenant that may bring one. `foreign`: all keys that are none of ours, by
+    header, in lower case. None if there is none; whoever may not bring it, or not so, is refused."""
+    if not foreign:
+        return None
+    if tenant.upstream.mode != "byok" or len(set(foreign.values())) > 1:
+        return AuthFailure(Reason.AUTH_UNKNOWN)
+    return foreign.get(tenant.upstream.byok_header, AuthFailure(Reason.AUTH_UNKNOWN))
 
 
 def _checksum(text: str) -> str:

@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from proxy.canonical.errors import Reason
 from proxy.settings.tenants import Tenant, TenantKey, UpstreamKeys
 from proxy.tenancy import keys
-from proxy.tenancy.keys import AuthFailure, Found, KeyRing, NewKey, check, digest, flaw, new_key, parse, state_of
+from proxy.tenancy.keys import (
+    AuthFailure,
+    Found,
+    KeyRing,
+    NewKey,
+    check,
+    digest,
+    flaw,
+    new_key,
+    own_key,
+    parse,
+    state_of,
+)
 
 PEPPER = b"a pepper of enough length"
 NOW = 1_800_000_000.0
@@ -189,11 +201,27 @@ def test_one_who_brings_a_backends_key_is_the_one_tenant_without_keys() -> None:
     assert ring.find_keyless({"x-api-key": "sk-x"}) == Found(open_to_all, None)
     assert check(Found(replace(open_to_all, expires_at=NOW - 99), None), NOW) is Reason.AUTH_EXPIRED
     assert ring.find_keyless({"authorization": "sk-x"}) == unknown
-    assert ring.find_keyless({"x-api-key": "sk-x", "authorization": "sk-x"}) == unknown
+    assert ring.find_keyless({"x-api-key": "sk-x", "authorization": "sk-x"}) == Found(open_to_all, None)
+    assert ring.find_keyless({"x-api-key": "sk-x", "authorization": "sk-y"}) == unknown
     assert ring.find_keyless({}) == unknown
     assert KeyRing([keyed, shared], None).find_keyless({"x-api-key": "sk-x"}) == unknown
     two = KeyRing([open_to_all, replace(open_to_all, name="other")], None)
     assert two.find_keyless({"x-api-key": "sk-x"}) == unknown
+
+
+def test_who_may_bring_a_backends_key_and_how() -> None:
+    byok = Tenant("own", upstream=UpstreamKeys("byok", byok_header="x-vendor-key"))
+    unknown = AuthFailure(Reason.AUTH_UNKNOWN)
+    assert own_key(byok, {"x-vendor-key": "sk-x"}) == "sk-x"
+    assert own_key(byok, {}) is None
+    assert own_key(byok, {"authorization": "sk-x"}) == unknown
+    assert own_key(byok, {"authorization": "sk-y", "x-vendor-key": "sk-x"}) == unknown
+    for mode in ("shared", "map"):
+        tenant = Tenant("team", upstream=UpstreamKeys(mode, byok_header="x-vendor-key"))
+        assert own_key(tenant, {"x-vendor-key": "sk-x"}) == unknown
+        assert own_key(tenant, {}) is None
+    other = Tenant("other", upstream=UpstreamKeys("byok"))
+    assert KeyRing([byok, other, other, Tenant("team")], None).own_key_headers == ("x-vendor-key", "authorization")
 
 
 def test_no_secret_is_shown() -> None:
