@@ -11,7 +11,9 @@ MASK = "[secret]"
 _SHORTEST = 8
 
 _SHAPES = (
-    r"(?<![A-Za-z0-9])(?:sk|pk|rk|drg|gsk|xai|r8|hf)[-_][A-Za-z0-9_\-.*…]{8,}",
+    r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|r8|hf)[-_][A-Za-z0-9_\-.*…]{8,}",
+    # Our own, also behind a letter, such as the n of a written line break. What all may see is the first part alone.
+    r"(?i:drg)[-_](?![0-9a-z]{12}(?![A-Za-z0-9_\-*…]))[A-Za-z0-9_\-.*…]{8,}",
     r"(?i:bearer)\s+[A-Za-z0-9._~+/\-]{8,}=*",
     r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])",
     r"AIza[A-Za-z0-9_\-]{30,}",

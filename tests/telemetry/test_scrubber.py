@@ -26,6 +26,25 @@ def test_keys_are_known_by_their_shape(text: str, shown: str) -> None:
     assert Scrubber()(text) == shown
 
 
+@pytest.mark.parametrize(
+    ("secret", "crc"),
+    [("0aB-_" * 8 + "_-_", "00aZ9x"), ("-" * 43, "000000"), ("_" * 43, "zzzzzz"), ("0AF9" * 10 + "0AF", "4GFfc3")],
+)
+@pytest.mark.parametrize(
+    "around", ["{}", "key={}&x=1", '{{"key": "{}"}}', r"line\n{}\n", "Bearer {}.", "__{}", "{} and {}"]
+)
+def test_a_tenants_key_is_masked_whole(secret: str, crc: str, around: str) -> None:
+    key = f"drg_7k3m9q2x4wtz_{secret}_{crc}"
+    for written in (key, key.upper(), key[:-1], key[:40], f"{key[:22]}…{key[-4:]}", f"{key[:20]}*****"):
+        shown = Scrubber()(around.format(written, written))
+        assert [part in shown for part in (secret[:5], secret[-5:], crc, crc.upper(), "7k3m")] == [False] * 5
+
+
+def test_the_public_part_of_a_key_is_shown() -> None:
+    for text in ("key 7k3m9q2x4wtz has expired", "drg_7k3m9q2x4wtz, drg_7k3m9q2x4wtz.", "drg_7k3m9q2x4wtz"):
+        assert Scrubber()(text) == text
+
+
 def test_known_secrets_are_found_anywhere() -> None:
     scrub = Scrubber(["hunter2-hunter2", "hunter2-hunter2-longer", "short"])
     assert scrub("x=hunter2-hunter2-longer&y=hunter2-hunter2, short") == "x=[secret]&y=[secret], short"
