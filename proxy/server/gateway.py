@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDictProxy
 
-from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.errors import Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
 from proxy.server.local_tokenizers import Tokenizers
@@ -18,6 +18,7 @@ from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
 from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.scrubber import Scrubber
+from proxy.tenancy.refusals import unknown_model
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
 from proxy.translation.pair import Prepared
@@ -152,16 +153,6 @@ class Gateway:
         await self.pool.close()
         self.tokenizers.close()
         self.access.flush()
-
-
-def unknown_model(model: str) -> Error:
-    """One text for models that are unknown and that are not allowed: it must not tell which exist."""
-    return Error(
-        ErrorClass.MODEL_NOT_FOUND,
-        f"The model '{model[:128]}' does not exist or you do not have access to it.",
-        param="model",
-        reason=Reason.MODEL_DENIED,
-    )
 
 
 def secrets_of(settings: Settings) -> Iterator[str]:

@@ -16,9 +16,10 @@ from aiohttp.web import StreamResponse
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.server.exchange import Exchange
-from proxy.server.gateway import Served, unknown_model
+from proxy.server.gateway import Served
 from proxy.server.rate_limits import parse_moment, write_moment
 from proxy.settings import ModelRoute
+from proxy.tenancy.refusals import unknown_model
 from proxy.upstream.headers import read_credential, request_headers
 
 log = logging.getLogger("dragoman")

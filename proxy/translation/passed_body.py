@@ -6,7 +6,7 @@ where it has to be made.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from proxy.canonical.jsontext import dumps, loads, loads_exact
 from proxy.canonical.loss import LossReport, Rule
@@ -100,7 +100,7 @@ def renamed(raw: bytes, old: str, new: str) -> bytes:
         # The name that was found is another object's, if the request spells its own one differently.
         if _NEEDLESS_ESCAPE.search(raw) is None or _model_of(changed) == new:
             return changed
-    return _replaced(raw, dumps(new).decode())
+    return with_members(raw, {"model": new})
 
 
 def _model_of(raw: bytes) -> object:
@@ -108,17 +108,34 @@ def _model_of(raw: bytes) -> object:
     return wire.get("model") if is_object(wire) else None
 
 
-def _replaced(raw: bytes, name: str) -> bytes:
-    """Every `model` of the outermost object replaced, since servers differ in which of two they read."""
+def with_members(raw: bytes, values: Mapping[str, object]) -> bytes:
+    """The body, a JSON object, with these members: each replaced wherever it stands in the outermost object, since
+    servers differ in which of two they read, or put first if it stands nowhere. All else stays byte by byte; only its
+    encoding becomes UTF-8."""
     text = raw.decode(json.detect_encoding(raw), "surrogatepass")
-    pieces: list[str] = []
-    done = 0
-    for key, start, end in _members(text):
-        if key == "model":
-            pieces += (text[done:start], name)
-            done = end
-    pieces.append(text[done:])
-    return "".join(pieces).encode("utf-8", "surrogatepass")
+    written = {name: dumps(value).decode() for name, value in values.items()}
+    missing = dict(written)
+    if not _stand_nowhere(values, text):
+        pieces: list[str] = []
+        done = 0
+        for key, start, end in _members(text):
+            if type(key) is str and key in written:
+                pieces += (text[done:start], written[key])
+                done = end
+                missing.pop(key, None)
+        pieces.append(text[done:])
+        text = "".join(pieces)
+    if missing:
+        at = _behind_space(text, 0) + 1
+        added = ",".join(f"{dumps(name).decode()}:{value}" for name, value in missing.items())
+        comma = "" if text[_behind_space(text, at)] == "}" else ","
+        text = f"{text[:at]}{added}{comma}{text[at:]}"
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _stand_nowhere(names: Iterable[str], text: str) -> bool:
+    """Whether none of these keys is in the text at all, as nearly always with what is to be added."""
+    return "\\u" not in text and not any(f'"{name}"' in text for name in names)
 
 
 def _members(text: str) -> Iterator[tuple[object, int, int]]:

@@ -1,0 +1,53 @@
+"""Whether a tenant may ask for the tools of a request."""
+
+from collections.abc import Iterator
+
+from proxy.canonical.errors import Error, Reason
+from proxy.canonical.loss import Path
+from proxy.protocols.fields import Wire
+from proxy.settings.tenants import ToolRules
+from proxy.tenancy.mcp_names import McpServers
+from proxy.tenancy.names import Names
+from proxy.tenancy.refusals import denied, shown
+from proxy.tenancy.tool_places import Client, FoundTool, find_tools
+
+
+class ToolPolicy:
+    """`ToolRules`, compiled. Names of functions and types of hosted tools count as they are written in `allow`; `deny`
+    also holds in other case."""
+
+    __slots__ = ("_functions", "_hosted", "_mcp", "_most", "open")
+
+    def __init__(self, rules: ToolRules) -> None:
+        self.open = rules.open
+        self._most = rules.most_functions
+        self._functions = Names(rules.functions)
+        self._hosted = Names(rules.hosted)
+        self._mcp = McpServers(rules.mcp_servers)
+
+    def judge(self, client: Client, wire: Wire, path: Path = ()) -> Iterator[tuple[FoundTool, Error | None]]:
+        """Each tool, and why it is refused. Raises `Rejected` for one that can't be read.
+        `path`: where the request stands."""
+        functions = 0
+        for tool in find_tools(client, wire):
+            functions += tool.sort == "function"
+            at = (*path, *tool.path)
+            refusal = self._refusal(tool, at)
+            if refusal is None and tool.sort == "function" and self._most is not None and functions > self._most:
+                refusal = denied(Reason.TOOL_DENIED, f"this key may use at most {self._most} functions.", at)
+            yield tool, refusal
+
+    def _refusal(self, tool: FoundTool, at: Path) -> Error | None:
+        name = shown(tool.names[0]) if tool.names else ""
+        match tool.sort:
+            case "function" if not (self._functions.open or (tool.names and self._functions.allow(*tool.names))):
+                return denied(Reason.TOOL_DENIED, f"this key may not use the function '{name}'.", at)
+            case "hosted" if tool.names == ("mcp",):
+                # Who names servers has allowed to use some.
+                if self._hosted.denied("mcp") or not (self._mcp.named or self._hosted.allow("mcp")):
+                    return denied(Reason.MCP_DENIED, "this key may not use MCP servers.", at)
+            case "hosted" if not self._hosted.allow(*tool.names):
+                return denied(Reason.HOSTED_TOOL_DENIED, f"this key may not use the tool '{name}'.", at)
+            case "mcp" if not self._mcp.allow(tool.names[0]):
+                return denied(Reason.MCP_DENIED, "this key may not use this MCP server.", at)
+        return None
