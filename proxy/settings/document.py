@@ -29,8 +29,7 @@ _SHORTEST_SECRET = 4
 # Ten thousand tenants with long policies are fewer.
 _MOST_VALUES = 1_000_000
 _MOST_LEVELS = 50
-# The same nodes and marks, a dozen times faster. Wheels of PyYAML have it, an own build may not.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN = ""  # the tag of a scalar without quotes and tag
 
 
 @dataclass(slots=True)
@@ -120,7 +119,7 @@ def read_yaml(file: str, text: str) -> Document:
     """Parse one YAML document; what is wrong with it is in `mistakes`."""
     document = Document(file)
     try:
-        node = yaml.compose(text, Loader=_LOADER)
+        node = yaml.compose(text, Loader=_Composer)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
@@ -147,6 +146,18 @@ def read_yaml(file: str, text: str) -> Document:
     else:
         document.note_broken((), "a configuration is a mapping of names to values")
     return document
+
+
+class _Composer(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Leaves scalars as they are written. The loader in C has the same nodes and marks, a dozen times faster; wheels of
+    PyYAML have it, an own build may not."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """The tag of a node that has none."""
+        if kind is yaml.ScalarNode and implicit[0]:
+            return _PLAIN
+        tag: str = super().resolve(kind, value, implicit)
+        return tag
 
 
 class _TooLarge(Exception):
@@ -212,8 +223,7 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: Path) -> Value:
         text: str = node.value
-        quoted = node.style not in (None, "")  # what the two loaders say of a plain one
-        if quoted or node.tag == "tag:yaml.org,2002:str":
+        if node.tag == "tag:yaml.org,2002:str":
             return text
         if _NULL.fullmatch(text):
             return None
@@ -223,8 +233,8 @@ class _Builder:
             return int(text, 0) if text.startswith(("0o", "0x")) else int(text)
         if _FLOAT.fullmatch(text):
             return float(text)
-        if node.tag.startswith("tag:yaml.org,2002:"):
-            return text  # a type of YAML 1.1 alone: a date, `on`, `1:30`
+        if node.tag == _PLAIN or node.tag.startswith("tag:yaml.org,2002:"):
+            return text  # perhaps of a type of YAML 1.1 alone: a date, `on`, `1:30`
         self._note_tag(node, path)
         return None
 

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from proxy.settings.mistakes import Mistake, UnreadableFile
-from proxy.settings.watching import Stamp, files_in, stamps
+from proxy.settings.watching import Sources, Stamp, files_in, stamps
 
 _DIGEST_LENGTH = 16
 _ATTEMPTS = 5
@@ -36,18 +36,28 @@ def read_texts(path: Path) -> Texts:
     """Raises UnreadableFile. Files that change meanwhile are read again, since half of an old configuration and half
     of a new one may be valid together, and mean what nobody wrote."""
     for _ in range(_ATTEMPTS):
+        seen = stamps([path])
         try:
             folder = path if path.is_dir() else None
-            files = [path] if folder is None else files_in(folder)
-        except OSError as error:
-            raise _unreadable(path, f"can't be read: {error.strerror}") from None
-        if not files:
-            raise _unreadable(path, "holds no *.yaml and no *.yml")
-        seen = stamps([path, *files])
-        texts = {file: _read(file) for file in files}
+            files = [path] if folder is None else _files_in(folder)
+            seen |= stamps(files)
+            texts = {file: _read(file) for file in files}
+        except UnreadableFile as error:
+            error.sources = Sources(tuple(seen), (), seen)
+            raise
         if stamps(seen) == seen:
             return Texts(texts, folder or path.parent, seen)
     raise _unreadable(path, "changes while it is read")
+
+
+def _files_in(folder: Path) -> list[Path]:
+    try:
+        files = files_in(folder)
+    except OSError as error:
+        raise _unreadable(folder, f"can't be read: {error.strerror}") from None
+    if not files:
+        raise _unreadable(folder, "holds no *.yaml and no *.yml")
+    return files
 
 
 def _read(file: Path) -> str:

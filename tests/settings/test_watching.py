@@ -104,6 +104,15 @@ def test_a_file_that_is_not_there_yet(folder: Path) -> None:
     assert watcher.changed()
 
 
+def test_a_file_of_a_folder_that_is_no_text(folder: Path) -> None:
+    (folder / "more.yaml").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match=r"more\.yaml: is not UTF-8 text") as caught:
+        load(folder, {})
+    watcher = Watcher(caught.value.sources)
+    (folder / "more.yaml").write_text("")
+    assert watcher.changed()
+
+
 def test_a_digest_tells_texts_apart_and_knows_no_secret(folder: Path) -> None:
     first = load_with_sources(folder, {}).digest
     (folder / "key").write_text("sk-2")
