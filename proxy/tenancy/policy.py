@@ -15,7 +15,7 @@ from proxy.tenancy.model_places import other_models, stored_part
 from proxy.tenancy.names import Names, is_plain
 from proxy.tenancy.output_limit import limit_output, output_changes
 from proxy.tenancy.refusals import denied, malformed, unknown_model
-from proxy.tenancy.repeats import refuse_doubles, refuse_repeats
+from proxy.tenancy.repeats import TOO_DEEP, refuse_doubles, refuse_repeats
 from proxy.tenancy.tool_places import Client
 from proxy.tenancy.tool_rules import ToolPolicy
 from proxy.translation.passed_body import with_members
@@ -83,9 +83,12 @@ class Policy:
             self._check_parts(client, wire, ())
 
     def _check_parts(self, client: Client, wire: Wire, path: Path) -> None:
-        for refusal in self.judge(client, wire, path):
-            if refusal is not None:
-                raise Rejected(refusal)
+        try:
+            for refusal in self.judge(client, wire, path):
+                if refusal is not None:
+                    raise Rejected(refusal)
+        except RecursionError:
+            raise Rejected(malformed((), TOO_DEEP)) from None
 
     def judge(self, client: Client, wire: Wire, path: Path = ()) -> Iterator[Error | None]:
         """What is said of each part of a request that a rule looks at. `path`: where the request stands."""

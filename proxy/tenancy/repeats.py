@@ -57,6 +57,7 @@ _WATCHED = frozenset(
     }
 )
 _FOLDED = {name.replace("_", ""): name for name in _WATCHED}
+TOO_DEEP = "The request body is nested too deeply."
 
 
 class _Repeated(Exception):
@@ -71,15 +72,15 @@ def refuse_repeats(raw: bytes, wire: Wire) -> None:
     if raw[:1] in (b"\xef", b"\xff", b"\xfe", b"\0") or b"\0" in raw[:4]:
         raise Rejected(malformed((), "The request body must be UTF-8 without a byte order mark."))
     refuse_doubles(wire)
-    if dumps(wire) == raw:
-        return  # what was decoded is all that there is
     try:
+        if dumps(wire) == raw:
+            return  # what was decoded is all that there is
         json.loads(raw, object_pairs_hook=_pairs)
     except _Repeated as repeated:
         problem = f"the member '{shown(repeated.key)}' stands twice in one object of the request body."
         raise Rejected(malformed((), problem)) from None
     except RecursionError:
-        raise Rejected(malformed((), "The request body is nested too deeply.")) from None
+        raise Rejected(malformed((), TOO_DEEP)) from None
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> None:

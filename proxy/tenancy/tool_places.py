@@ -48,7 +48,7 @@ _ASKS: dict[str, str] = {
 }
 _PLUGINS = {"web": "web_search", "file-parser": "file_parser"}  # OpenRouter
 _NESTED = ("extra_body", "google", "xai", "openrouter")  # objects in which clients send extras
-_SEARCHES = re.compile(r":online(?:$|:)|(?:^|[-_/:])search(?:-preview|-api)(?:$|[-_:@])")
+_SEARCHES = re.compile(r":online(?:$|:)|-search-(?:preview|api)\b")
 _TOOL_FIELDS = frozenset({"type", "name", "function", "custom", "definition"})
 _REFERENCES = frozenset({"function", "custom", "allowed_tools"})
 
@@ -132,9 +132,7 @@ def _one(tool: Wire, path: Path, client: Client) -> Iterator[FoundTool]:
             for name in tool or ("",):
                 yield FoundTool("hosted", names_of(name), path)
         case "namespace":
-            group = tool.get("name")
-            for found in _declared(tool.get("tools"), (*path, "tools"), client):
-                yield _grouped(found, group) if found.sort == "function" else found
+            yield from _members(tool, path, client)
         case "mcp":
             yield FoundTool("hosted", ("mcp",), path)
             yield from _server(tool, path)
@@ -143,6 +141,18 @@ def _one(tool: Wire, path: Path, client: Client) -> Iterator[FoundTool]:
             yield FoundTool("hosted", (*names, "builtin_function"), path)
         case _:
             yield FoundTool("hosted", _hosted_names(tool, wire_type), path, tuple(_models(tool, path)))
+
+
+def _members(namespace: Wire, path: Path, client: Client) -> Iterator[FoundTool]:
+    """The tools of a group, whose functions also go by `group.name`."""
+    path = (*path, "tools")
+    for index, member in enumerate(_entries(namespace.get("tools"))):
+        if is_object(member) and member.get("type") == "namespace":
+            raise Rejected(malformed((*path, index), "a namespace holds no other."))
+    group = namespace.get("name")
+    for found in _declared(namespace.get("tools"), path, client):
+        grouped = (*found.names, *(f"{group}.{name}" for name in found.names))
+        yield FoundTool("function", grouped, found.path) if found.sort == "function" else found
 
 
 def _function(tool: Wire, path: Path) -> Iterator[FoundTool]:
@@ -162,10 +172,6 @@ def _names(tool: Wire) -> tuple[str, ...]:
 
 def _texts(*values: object) -> tuple[str, ...]:
     return tuple(value for value in values if type(value) is str)
-
-
-def _grouped(found: FoundTool, group: object) -> FoundTool:
-    return FoundTool("function", (*found.names, *(f"{group}.{name}" for name in found.names)), found.path)
 
 
 def _models(tool: Wire, path: Path) -> Iterator[tuple[Path, object]]:
@@ -241,10 +247,13 @@ def _in_items(items: object, path: Path, client: Client) -> Iterator[FoundTool]:
 
 
 def _in_messages(messages: object, client: Client) -> Iterator[FoundTool]:
-    """Definitions by value in tool changes of Messages, those that a compaction has kept among them."""
+    """Definitions by value in tool changes of Messages, those that a compaction has kept among them; and tools that a
+    message of Chat brings, which some servers take."""
     for number, message in enumerate(_entries(messages)):
-        content = message.get("content") if is_object(message) else None
-        for place, block in enumerate(_entries(content)):
+        if not is_object(message):
+            continue
+        yield from _declared(message.get("tools"), ("messages", number, "tools"), client)
+        for place, block in enumerate(_entries(message.get("content"))):
             if is_object(block):
                 at: Path = ("messages", number, "content", place)
                 yield from _changed(block, at, client)

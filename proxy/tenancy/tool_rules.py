@@ -42,9 +42,9 @@ class ToolPolicy:
         match tool.sort:
             case "function" if not (self._functions.open or (tool.names and self._functions.allow(*tool.names))):
                 return denied(Reason.TOOL_DENIED, f"this key may not use the function '{name}'.", at)
-            case "hosted" if tool.names == ("mcp",):
+            case "hosted" if "mcp" in tool.names:
                 # Who names servers has allowed to use some.
-                if self._hosted.denied("mcp") or not (self._mcp.named or self._hosted.allow("mcp")):
+                if self._hosted.denied(*tool.names) or not (self._mcp.named or self._hosted.listed(*tool.names)):
                     return denied(Reason.MCP_DENIED, "this key may not use MCP servers.", at)
             case "hosted" if not self._hosted.allow(*tool.names):
                 return denied(Reason.HOSTED_TOOL_DENIED, f"this key may not use the tool '{name}'.", at)

@@ -134,8 +134,8 @@ def with_members(raw: bytes, values: Mapping[str, object]) -> bytes:
 
 
 def _stand_nowhere(names: Iterable[str], text: str) -> bool:
-    """Whether none of these keys is in the text at all, as nearly always with what is to be added."""
-    return "\\u" not in text and not any(f'"{name}"' in text for name in names)
+    """Whether it is sure that none of these keys is in the text, as nearly always with what is to be added."""
+    return "\\u" not in text and all(name.isidentifier() and f'"{name}"' not in text for name in names)
 
 
 def _members(text: str) -> Iterator[tuple[object, int, int]]:
