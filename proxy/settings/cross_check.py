@@ -6,6 +6,9 @@ It looks at the plain values, not at the models, so that these mistakes are repo
 from collections.abc import Mapping
 from typing import get_args
 
+from proxy.settings.cross_check_policies import cross_check_policies
+from proxy.settings.cross_check_prices import check_reached, cross_check_prices
+from proxy.settings.cross_check_tenants import cross_check_tenants
 from proxy.settings.document import Document, Value
 from proxy.settings.snapshot import Address, ProtocolName
 from proxy.settings.spelling import did_you_mean
@@ -17,6 +20,11 @@ def cross_check(document: Document) -> None:
     _check_upstreams(document)
     _check_models(document)
     _check_listeners(document)
+    _check_state(document)
+    _check_proxies(document)
+    cross_check_tenants(document)
+    cross_check_policies(document)
+    cross_check_prices(document)
 
 
 def _check_upstreams(document: Document) -> None:
@@ -57,21 +65,26 @@ def _check_models(document: Document) -> None:
     known = dict.fromkeys(name for name in names if isinstance(name, str))
     if not document.root.get("models") and len(known) > 1:
         document.note(("models",), "is needed with more than one upstream: which models go where?")
-    covering: dict[Value, int] = {}
     for index, entry in document.entries("models"):
-        upstream, match = entry.get("upstream"), entry.get("match")
+        upstream = entry.get("upstream")
         if isinstance(upstream, str) and upstream not in known:
             listed = did_you_mean(upstream, known) or f", there is {', '.join(known) or 'none'}"
             document.note(("models", index, "upstream"), f"no upstream is called {upstream!r}{listed}")
-        if not isinstance(match, str):
-            continue
-        earlier = covering.get("*", covering.get(match))
-        if earlier is not None:
-            document.note(
-                ("models", index, "match"),
-                f"is never reached: {document.refer_to(('models', earlier))} matches all of it before",
-            )
-        covering.setdefault(match, index)
+    check_reached(document, "models")
+
+
+def _check_state(document: Document) -> None:
+    state = document.root.get("state")
+    if isinstance(state, dict) and "on_failure" in state and state.get("url", "none:") == "none:":
+        document.note(("state", "on_failure"), "means nothing without a store in url")
+
+
+def _check_proxies(document: Document) -> None:
+    proxies = document.root.get("trusted_proxies")
+    for index, network in enumerate(proxies if isinstance(proxies, list) else []):
+        if isinstance(network, str) and network.endswith("/0"):
+            message = "trusts everyone, so that any caller may claim any address: name the proxies in front"
+            document.note(("trusted_proxies", index), message)
 
 
 def _check_listeners(document: Document) -> None:

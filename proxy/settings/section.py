@@ -10,7 +10,7 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+    def __deepcopy__(self, _memo: dict[int, Any] | None = None) -> Self:
         """Itself, since nothing in it changes. Pydantic copies a default for each of ten thousand tenants."""
         return self
 

@@ -20,6 +20,7 @@ from proxy.settings.values import (
     Loss,
     MetadataValue,
     Moment,
+    NotNull,
     OrDefault,
     Secret,
     SecretFile,
@@ -40,7 +41,7 @@ class KeyEntry(Section):
 
 
 class NamesSection(Section):
-    allow: list[Glob] | None = None
+    allow: Annotated[list[Glob] | None, NotNull] = None
     deny: list[Glob] = []
 
 
@@ -67,7 +68,7 @@ class UpstreamKeysSection(Section):
     mode: Literal["shared", "map", "byok"] = "shared"
     map: dict[str, UpstreamKeyEntry] = {}
     byok_header: HeaderName = "authorization"
-    byok_upstreams: list[EntryName] | None = None
+    byok_upstreams: Annotated[list[EntryName] | None, NotNull] = None
 
 
 class BudgetSection(Section):
@@ -95,13 +96,13 @@ class LimitsSection(Section):
 class TenantPolicySection(Section):
     """All that one tenant may be given, and what all may be given at once."""
 
-    protocols: list[ClientName] | None = None
-    endpoints: list[EndpointClass] | None = None
+    protocols: Annotated[list[ClientName] | None, NotNull] = None
+    endpoints: Annotated[list[EndpointClass] | None, NotNull] = None
     models: Annotated[ModelsSection, OrDefault] = ModelsSection()
     upstream: Annotated[UpstreamKeysSection, OrDefault] = UpstreamKeysSection()
     tools: Annotated[ToolsSection, OrDefault] = ToolsSection()
     limits: Annotated[LimitsSection, OrDefault] = LimitsSection()
-    ip_allow: list[IpNetwork] | None = None
+    ip_allow: Annotated[list[IpNetwork] | None, NotNull] = None
     loss: Loss | None = None
     log_content: Literal["never"] = "never"
     audit_denials: bool = False

@@ -263,7 +263,7 @@ def _key_hash(value: object) -> tuple[Literal["hmac-sha256", "sha256"], bytes]:
     return "hmac-sha256" if found[1] == "hmac-sha256" else "sha256", bytes.fromhex(found[2])
 
 
-def _moment(value: object) -> float:
+def parse_moment(value: object) -> float:
     """Unix seconds of an RFC 3339 time, or of a day's beginning in UTC."""
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
@@ -319,7 +319,7 @@ def _redis_url(value: object) -> SecretStr | None:
     text = value if isinstance(value, str) else ""
     if text.startswith(("memory:", "sqlite:", "postgresql:")):
         raise ValueError(f"{NOT_YET}: only none: and redis: are")
-    if not re.match(r"(?:redis|rediss|unix)://[^\s]+", text):
+    if not re.fullmatch(r"(?:redis|rediss|unix)://\S+", text):
         raise ValueError("must be none:, or the address of a Redis or Valkey server, such as redis://host:6379/0")
     return SecretStr(text)
 
@@ -338,6 +338,13 @@ def _pepper(value: object) -> SecretBytes:
     return SecretBytes(text.encode())
 
 
+def _not_null(value: object) -> object:
+    """Absent means everything and an empty list nothing, so what is neither must be written out."""
+    if value is None:
+        raise ValueError("is empty: [] allows nothing; leave the key out to allow everything")
+    return value
+
+
 def _default_if_null(value: object) -> object:
     """An empty section (`timeouts:` and nothing below) is the same as none."""
     if value is None:
@@ -345,6 +352,7 @@ def _default_if_null(value: object) -> object:
     return value
 
 
+NotNull = BeforeValidator(_not_null)
 NotYet = Annotated[None, BeforeValidator(_refuse)]
 Duration = Annotated[float, PlainValidator(parse_duration)]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
@@ -369,7 +377,7 @@ EntryName = Annotated[str, PlainValidator(_entry_name)]
 TenantName = Annotated[str, PlainValidator(_tenant_name)]
 KeyId = Annotated[str, PlainValidator(_key_id)]
 KeyHash = Annotated[tuple[Literal["hmac-sha256", "sha256"], bytes], PlainValidator(_key_hash)]
-Moment = Annotated[float, PlainValidator(_moment)]
+Moment = Annotated[float, PlainValidator(parse_moment)]
 Day = Annotated[str, PlainValidator(_day)]
 TimeZone = Annotated[str, PlainValidator(_time_zone)]
 Usd = Annotated[int, PlainValidator(_usd)]
