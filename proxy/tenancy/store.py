@@ -1,0 +1,252 @@
+"""Tenants' accounts in Redis or Valkey: one script, one call for each question (operations.md 9.4).
+
+What it raises is `StoreFailed` and says nothing of where the store is, since its address may hold a password.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoScriptError, RedisError
+
+from proxy.tenancy.limits import Demand
+from proxy.tenancy.terms import Reading, Terms
+
+CALL_TIMEOUT = 0.05  # seconds; somebody waits for it
+BATCH_TIMEOUT = 1.0  # nobody does
+MOST_CONNECTIONS = 8
+MOST_ALONE = 4  # calls at once; what comes beyond goes together
+MOST_REFRESHED = 500  # leases in one call, so that it keeps nobody waiting for long
+
+_SCRIPT = Path(__file__).with_name("account.lua").read_text("utf-8")
+_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+# Event loops raise RuntimeError for a connection that was closed meanwhile.
+_FAILURES = (RedisError, OSError, TimeoutError, RuntimeError)
+
+Argument = str | int
+Call = tuple[Argument, ...]  # the three keys, then what the script reads
+
+_READ = Demand(0, 0, stream=False, lasts=0.0)
+_NO_ENDS = ("", "", "")
+
+
+class StoreFailed(Exception):
+    """There was no answer in time, or none that helps. The message is the kind of failure."""
+
+
+class Answer(NamedTuple):
+    """`reason`: why it was refused; empty: it was not. `at`: the store's Unix seconds. `wait`: seconds until there is
+    room. `expired`: leases that were found to have ended unsettled. The rest is as the account stands afterwards."""
+
+    reason: str
+    at: float
+    wait: float
+    expired: int
+    reading: Reading
+    tpd_since: float
+    budget_since: float
+
+
+class Settlement(NamedTuple):
+    """Differences are used less reserved; `rate`, `tpd_since`, `budget_since` as the script reads them."""
+
+    tenant: str
+    id: str
+    tokens: int
+    cost: int
+    rate: str
+    tpd_since: str
+    budget_since: str
+
+
+class Question:
+    """What the script is told of a tenant: all but the calendars stays as long as its limits do."""
+
+    __slots__ = ("_budget", "_calendars", "_limits", "_until", "keys", "terms")
+
+    def __init__(self, tenant: str, terms: Terms) -> None:
+        limits = terms.limits
+        budget = limits.budget
+        self.keys = _keys(tenant)
+        self.terms = terms
+        self._limits = (
+            *((repr(terms.interval), terms.burst, repr(terms.slack)) if terms.interval else _NO_ENDS),
+            *((terms.capacity, repr(terms.rate)) if terms.rate else ("", "")),
+            *("" if limit is None else limit for limit in (limits.concurrency, limits.streams, limits.rpd, limits.tpd)),
+        )
+        self._budget = ("", "") if budget is None else (budget.limit, int(budget.hard))
+        self._calendars: tuple[Argument, ...] = ()
+        self._until = 0.0
+
+    def arguments(self, now: float) -> tuple[Argument, ...]:
+        """`now`: this process's wall clock, for when windows end. The store's own decides which of them it is."""
+        if now >= self._until:
+            days, periods = self.terms.days.ends(now), None
+            self._until = days[1]
+            if self.terms.periods is not None:
+                periods = self.terms.periods.ends(now)
+                self._until = min(days[1], periods[1])
+            ends = _NO_ENDS if periods is None else tuple(map(repr, periods))
+            self._calendars = (*map(repr, days), *self._budget, *ends)
+        return (*self._limits, *self._calendars)
+
+
+class Store:
+    """`now`: Unix seconds in place of the store's own clock, which is for tests alone."""
+
+    def __init__(self, url: str, now: Callable[[], float] | None = None) -> None:
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=MOST_CONNECTIONS,
+            timeout=CALL_TIMEOUT,
+            socket_connect_timeout=BATCH_TIMEOUT,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),  # what failed may have been done; who asks knows what to do about it
+        )
+        self._client = Redis.from_pool(pool)
+        self._now = now
+        self._alone = 0
+        self._waiting: list[tuple[Call, asyncio.Future[bytes]]] = []
+        self._carrier: asyncio.Task[None] | None = None
+
+    async def reserve(
+        self, question: Question, lease_id: str, demand: Demand, life: float, calendar_now: float
+    ) -> Answer:
+        """Take what the demand asks for, or nothing. Without a refresh the lease ends after `life` seconds."""
+        return _answer(
+            await self._call(
+                (
+                    *question.keys,
+                    "reserve",
+                    self._time(),
+                    lease_id,
+                    demand.tokens,
+                    demand.cost,
+                    int(demand.stream),
+                    repr(demand.lasts),
+                    repr(life),
+                    *question.arguments(calendar_now),
+                )
+            )
+        )
+
+    async def read(self, question: Question, calendar_now: float) -> Answer:
+        """How the account stands."""
+        return await self.reserve(question, "", _READ, 0.0, calendar_now)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> None:
+        """All of them. What was settled before is not settled again, so that a batch that failed may be sent again."""
+        now = self._time()
+        await self._batch([(*_keys(each.tenant), "settle", now, *each[1:]) for each in settlements])
+
+    async def refresh(self, leases: dict[str, list[tuple[str, float]]], life: float) -> int:
+        """Keep these alive, by tenant: their ids, and when they can't be open any more by the store's clock. Also ends
+        those of these tenants that nobody keeps, and says how many."""
+        now = self._time()
+        calls: list[Call] = []
+        for tenant, held in leases.items():
+            for first in range(0, max(1, len(held)), MOST_REFRESHED):
+                call: list[Argument] = [*_keys(tenant), "refresh", now, repr(life)]
+                for lease_id, deadline in held[first : first + MOST_REFRESHED]:
+                    call += (lease_id, repr(deadline))
+                calls.append(tuple(call))
+        expired: list[int] = await self._batch(calls)
+        return sum(expired)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        if self._carrier is not None:
+            self._carrier.cancel()
+        await self._client.aclose()
+
+    def _time(self) -> str:
+        return "" if self._now is None else repr(self._now())
+
+    async def _call(self, call: Call) -> bytes:
+        """Of many at once most go together: each alone costs some times as much of this process's time."""
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT):
+                if self._alone >= MOST_ALONE:
+                    return await self._call_together(call)
+                self._alone += 1
+                try:
+                    return await self._call_alone(call)
+                finally:
+                    self._alone -= 1
+        except _FAILURES as failure:
+            raise StoreFailed(type(failure).__name__) from None
+
+    async def _call_alone(self, call: Call) -> bytes:
+        reply: bytes
+        try:
+            reply = await self._client.evalsha(_SHA, 3, *call)
+        except NoScriptError:
+            reply = await self._client.eval(_SCRIPT, 3, *call)
+        return reply
+
+    def _call_together(self, call: Call) -> asyncio.Future[bytes]:
+        reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, reply))
+        if self._carrier is None:
+            self._carrier = asyncio.create_task(self._carry())
+        return reply
+
+    async def _carry(self) -> None:
+        """Ask what waits, all at once, until nothing does."""
+        while self._waiting:
+            asked, self._waiting = self._waiting, []
+            try:
+                replies = await self._batch([call for call, _ in asked])
+            except StoreFailed as failure:
+                for _, reply in asked:
+                    if not reply.done():  # who asked may have gone
+                        reply.set_exception(failure)
+            else:
+                for (_, reply), answer in zip(asked, replies, strict=True):
+                    if not reply.done():
+                        reply.set_result(answer)
+        self._carrier = None
+
+    async def _batch(self, calls: Sequence[Call]) -> list[Any]:
+        try:
+            async with asyncio.timeout(BATCH_TIMEOUT):
+                replies = await self._pipeline(calls)
+                unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+                if unknown:
+                    await self._client.script_load(_SCRIPT)
+                    again = await self._pipeline([calls[index] for index in unknown])
+                    for index, reply in zip(unknown, again, strict=True):
+                        replies[index] = reply
+        except _FAILURES as failure:
+            raise StoreFailed(type(failure).__name__) from None
+        for reply in replies:
+            if isinstance(reply, RedisError):
+                raise StoreFailed(type(reply).__name__)
+        return replies
+
+    async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for call in calls:
+            pipeline.evalsha(_SHA, 3, *call)
+        replies: list[Any] = await pipeline.execute(raise_on_error=False)
+        return replies
+
+
+def _keys(tenant: str) -> tuple[str, str, str]:
+    """In braces is what a cluster chooses a node by: all of a tenant's are on one."""
+    base = f"dragoman:{{{tenant}}}:"
+    return f"{base}account", f"{base}leases", f"{base}streams"
+
+
+def _answer(reply: bytes) -> Answer:
+    reason, *texts = reply.decode().split()
+    at, wait, ahead, tokens, rpd_end, tpd_end, budget_end, tpd_since, budget_since = map(float, texts[:9])
+    expired, rpd, tpd, budget, open_now, streams = map(int, texts[9:])
+    reading = Reading(ahead, tokens, rpd, rpd_end - at, tpd, tpd_end - at, budget, budget_end - at, open_now, streams)
+    return Answer("" if reason == "-" else reason, at, wait, expired, reading, tpd_since, budget_since)

@@ -1,0 +1,85 @@
+"""A real Redis for tests: nothing is kept on disk, and a restart forgets all."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+COMMAND = "redis-server"
+READY_WITHIN_S = 10.0
+POLL_S = 0.005
+
+
+class RedisFailed(Exception):
+    """The server did not start."""
+
+
+class RedisServer:
+    """`url`: of a free port of loopback, the same after a restart. To be used as a context, or started and stopped."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.port = listening.getsockname()[1]
+        self._folder = tempfile.TemporaryDirectory(prefix="dragoman-redis-")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def __enter__(self) -> "RedisServer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns once it answers. Raises RedisFailed if it does not."""
+        with Path(self._folder.name, "output").open("ab") as output:
+            self._process = subprocess.Popen(
+                (COMMAND, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+                cwd=self._folder.name,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        until = time.monotonic() + READY_WITHIN_S
+        while not self._answers():
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RedisFailed(Path(self._folder.name, "output").read_text("utf-8", "replace"))
+            time.sleep(POLL_S)
+
+    def kill(self) -> None:
+        """It is gone at once, with all that it knew."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def freeze(self) -> None:
+        """It takes connections and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was."""
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        self.kill()
+        self._folder.cleanup()
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None:
+            os.kill(self._process.pid, number)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1.0) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(7) == b"+PONG\r\n"
+        except OSError:
+            return False
