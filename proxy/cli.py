@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from proxy import __version__
+from proxy.commands import keys
 from proxy.settings import NothingToServe, Settings, SettingsError, UnreadableFile, from_environment, load
 
 Command = Callable[[argparse.Namespace], int]
@@ -58,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     losses = commands.add_parser("losses", help="list all that a translation may lose, and what is done about it")
     losses.add_argument("--json", action="store_true", help="as JSON, one object a rule")
     losses.set_defaults(command=_losses)
+
+    keys.add(commands)
 
     translate = commands.add_parser("translate", help="translate one message and show what was lost")
     kinds = translate.add_subparsers(required=True, metavar="KIND")
