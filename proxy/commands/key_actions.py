@@ -99,9 +99,10 @@ def _rotate(parsed: argparse.Namespace) -> int:
     kept = [_entry_of(key, ending.get(key.kid)) for key in tenant.keys]
     advice = [f"All keys of the tenant {tenant.name}, from now on:", "", *_snippet([*kept, entry])]
     changed = _change(parsed, tenant.name, advice, ends=ending, new=entry)
-    for key in old:
-        last = ending.get(key.kid) or _written(key.expires_at)
-        print(f"The key {key.kid} ends at {last}.", file=sys.stderr)
+    if parsed.write and changed == _OK:
+        for key in old:
+            last = ending.get(key.kid) or _written(key.expires_at)
+            print(f"The key {key.kid} ends at {last}.", file=sys.stderr)
     print(text)
     return changed
 

@@ -217,9 +217,7 @@ def test_rotate_says_what_to_write(config: Path, capsys: pytest.CaptureFixture[s
     assert keys("rotate", "team-a", "--overlap", "14d", "--config", config) == 0
     printed = capsys.readouterr()
     assert config.read_text() == before
-    snippet = printed.err[
-        printed.err.index("    keys:\n") : printed.err.index("The key", printed.err.index("    keys:\n"))
-    ]
+    snippet = printed.err[printed.err.index("    keys:\n") :]
     config.write_text(CONFIG.replace("    limits", f"{snippet}    limits"))
     for key in (old, printed.out.strip()):
         assert state(config, key) == "active"
