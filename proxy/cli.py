@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from proxy import __version__
-from proxy.commands import keys
+from proxy.commands import keys, policy
 from proxy.settings import NothingToServe, Settings, SettingsError, UnreadableFile, from_environment, load
 
 Command = Callable[[argparse.Namespace], int]
@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     losses.set_defaults(command=_losses)
 
     keys.add(commands)
+    policy.add(commands)
 
     translate = commands.add_parser("translate", help="translate one message and show what was lost")
     kinds = translate.add_subparsers(required=True, metavar="KIND")

@@ -24,13 +24,14 @@ from proxy.translation.passed_body import with_members
 class Policy:
     """The rules of one tenant, ready to be asked."""
 
-    __slots__ = ("_looks", "_models", "_tools", "tenant")
+    __slots__ = ("_models", "_tools", "looks", "tenant")
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
         self._models = Names(tenant.models.names)
         self._tools = ToolPolicy(tenant.tools)
-        self._looks = not (self._models.open and self._tools.open and tenant.limits.max_output_tokens is None)
+        # Whether there is a rule about what a body says.
+        self.looks = not (self._models.open and self._tools.open and tenant.limits.max_output_tokens is None)
 
     @property
     def default_model(self) -> str | None:
@@ -45,7 +46,7 @@ class Policy:
     @property
     def needs_requests(self) -> bool:
         """Whether requests must be seen, so that none may be hidden in a file."""
-        return self._looks or self.tenant.limits.counts_tokens
+        return self.looks or self.tenant.limits.counts_tokens
 
     def check_protocol(self, client: Client) -> None:
         """The legacy completions are Chat."""
@@ -78,7 +79,7 @@ class Policy:
 
     def check_request(self, client: Client, raw: bytes, wire: Wire) -> None:
         """All that a body asks for but its own model. `wire` is `raw`, decoded and unchanged."""
-        if self._looks:
+        if self.looks:
             refuse_repeats(raw, wire)
             self._check_parts(client, wire, ())
 
@@ -125,7 +126,7 @@ class Policy:
 
     def check_batch(self, raw: bytes, wire: Wire) -> bytes:
         """A batch of Messages: each of its requests as one alone. The body as it may be sent; `wire` too."""
-        if not self._looks and self.default_model is None:
+        if not self.looks and self.default_model is None:
             return raw
         refuse_repeats(raw, wire)
         requests = wire.get("requests")
