@@ -52,13 +52,13 @@ local function window(name, first, second, third)
 end
 
 -- ARGV[3..]: id, tokens, cost, 1 for a stream, seconds it lasts at most, seconds until a refresh is due;
--- interval, burst and slack of requests; capacity and rate of tokens; most open, most streams;
+-- interval of requests, how far ahead of it one may be, and be afterwards; capacity and rate of tokens; most open, most streams;
 -- most requests a day, most tokens a day, ends of days; budget, 1 if it is hard, ends of its periods.
 -- An empty id takes nothing and only reads.
 local function reserve()
   local id, tokens, cost, stream = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
   local lasts, life = tonumber(ARGV[7]), tonumber(ARGV[8])
-  local interval, burst, slack = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+  local interval, slack, most_ahead = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
   local capacity, rate = tonumber(ARGV[12]), tonumber(ARGV[13])
   local most_open, most_streams = tonumber(ARGV[14]), tonumber(ARGV[15])
   local rpd_limit, tpd_limit, budget_limit = tonumber(ARGV[16]), tonumber(ARGV[17]), tonumber(ARGV[21])
@@ -81,7 +81,12 @@ local function reserve()
   local kept = redis.call('HMGET', account, 'turn', 'tokens', 'at')
   local ahead, used = 0, 0
   if interval then
-    ahead = math.min(math.max((tonumber(kept[1]) or 0) - now, 0), burst * interval)
+    local turn = tonumber(kept[1]) or 0
+    if turn - now > most_ahead then -- by a slower pace that held before
+      turn = now + most_ahead
+      redis.call('HSET', account, 'turn', text(turn))
+    end
+    ahead = math.max(turn - now, 0)
   end
   if rate then
     used = drained(tonumber(kept[2]) or 0, tonumber(kept[3]) or 0, rate)

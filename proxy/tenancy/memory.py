@@ -161,13 +161,16 @@ class MemoryLimiter:
             account = self._accounts[tenant.name] = Account(terms_of(tenant.limits))
         elif account.terms.limits is not tenant.limits:
             _adopt(account, terms_of(tenant.limits), now)
-        limits = account.terms.limits
+        terms = account.terms
+        limits = terms.limits
+        if terms.interval and account.turn - clock > terms.most_ahead:  # by a slower pace that held before
+            account.turn = clock + terms.most_ahead
         if limits.rpd is not None:
-            account.rpd.roll(now, account.terms.days)
+            account.rpd.roll(now, terms.days)
         if limits.tpd is not None:
-            account.tpd.roll(now, account.terms.days)
-        if account.terms.periods is not None:
-            account.budget.roll(now, account.terms.periods)
+            account.tpd.roll(now, terms.days)
+        if terms.periods is not None:
+            account.budget.roll(now, terms.periods)
         if clock >= account.soonest:
             self._reap(account, clock)
         return account

@@ -43,6 +43,10 @@ class Settling:
         while True:
             await self._some.wait()
             self._forget_late()
+            if not self._waiting:
+                self._some.clear()
+                self._none.set()
+                continue
             batch = [settlement for settlement, _ in islice(self._waiting, BATCH)]
             try:
                 await self._store.settle(batch)
@@ -53,9 +57,6 @@ class Settling:
             self._outage.answered()
             for _ in batch:
                 self._waiting.popleft()
-            if not self._waiting:
-                self._some.clear()
-                self._none.set()
 
     async def finish(self, within: float) -> None:
         """Wait until nothing waits, but no longer than so many seconds."""
@@ -63,7 +64,7 @@ class Settling:
             async with asyncio.timeout(within):
                 await self._none.wait()
         except TimeoutError:
-            _log.warning("%d requests stay charged as reserved in the shared store", len(self._waiting))
+            _log.warning("%d requests may stay charged as reserved in the shared store of limits", len(self._waiting))
 
     def _forget_late(self) -> None:
         now = self._clock()
@@ -72,4 +73,4 @@ class Settling:
             self._waiting.popleft()
             late += 1
         if late:
-            _log.warning("%d requests stay charged as reserved in the shared store", late)
+            _log.warning("%d requests may stay charged as reserved in the shared store of limits", late)

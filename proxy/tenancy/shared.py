@@ -154,9 +154,9 @@ class SharedLimiter:
         """Wait until the store knows all that was settled, but no longer than so many seconds."""
         await self._settling.finish(within)
 
-    async def close(self) -> None:
-        """Wait a little for what has not been settled in the store yet, and let go of it."""
-        await self.flush()
+    async def close(self, within: float = CLOSE_WITHIN) -> None:
+        """Wait so many seconds at most for what has not been settled in the store yet, and let go of it."""
+        await self.flush(within)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -76,7 +76,7 @@ class Question:
         self.keys = _keys(tenant)
         self.terms = terms
         self._limits = (
-            *((repr(terms.interval), terms.burst, repr(terms.slack)) if terms.interval else _NO_ENDS),
+            *(map(repr, (terms.interval, terms.slack, terms.most_ahead)) if terms.interval else _NO_ENDS),
             *((terms.capacity, repr(terms.rate)) if terms.rate else ("", "")),
             *("" if limit is None else limit for limit in (limits.concurrency, limits.streams, limits.rpd, limits.tpd)),
         )

@@ -22,10 +22,11 @@ BUSY_RETRY_AFTER = 1.0  # seconds; nobody knows when another request will be ove
 class Terms:
     """One tenant's limits. What is not limited is 0, or has no calendar.
 
-    Requests a minute (GCRA): `interval` seconds apart, up to `burst` at once; `slack`: as far ahead of the even pace a
-    request may be. Tokens a minute: what is used fills a bucket of `capacity` tokens, from which `rate` a second drain.
-    No request may overfill it, but one that is larger than all of it may when it finds it empty; beside that only
-    a settlement for more than was reserved does. `counted`: whether there is any limit.
+    Requests a minute (GCRA): `interval` seconds apart, up to `burst` at once; a request may come if the pace is `slack`
+    seconds ahead of even or less, after which it is `most_ahead` at most. Tokens a minute: what is used fills a bucket
+    of `capacity` tokens, from which `rate` a second drain. No request may overfill it, but one that is larger than all
+    of it may when it finds it empty; beside that only a settlement for more than was reserved does. `counted`: whether
+    there is any limit.
     """
 
     limits: TenantLimits
@@ -33,15 +34,15 @@ class Terms:
     interval: float
     burst: int
     slack: float
+    most_ahead: float
     capacity: int
     rate: float
     days: Calendar
     periods: Calendar | None
 
     def ahead(self, turn: float, now: float) -> float:
-        """Seconds that requests are ahead of the even pace. `turn`: when the next would be due by it. No more than a
-        burst makes, whatever limit or clock `turn` was reckoned by."""
-        return min(max(turn - now, 0.0), self.burst * self.interval)
+        """Seconds that requests are ahead of the even pace. `turn`: when the next would be due by it."""
+        return max(turn - now, 0.0)
 
     def used(self, used: float, at: float, now: float) -> float:
         """Tokens in the bucket, of which there were `used` at `at`."""
@@ -67,6 +68,7 @@ def terms_of(limits: TenantLimits) -> Terms:
         interval=interval,
         burst=burst,
         slack=(burst - 1) * interval + ROUNDING,
+        most_ahead=burst * interval,
         capacity=tpm,
         rate=tpm / MINUTE,
         days=days(limits.timezone),

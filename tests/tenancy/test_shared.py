@@ -1,0 +1,283 @@
+"""Several replicas on one store, and stores that fail."""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+from redis.asyncio import Redis
+
+from proxy.canonical.errors import Reason
+from proxy.tenancy.limits import Lease, Limiter, Refused
+from proxy.tenancy.shared import OnFailure, SharedLimiter
+from tests.harness.redis_server import RedisServer
+from tests.tenancy.limiting import Clock, demand, refused, taken, tenant, used, with_budget
+
+SHORT = 0.3  # seconds that a lease lives without being refreshed
+SOON = 5.0
+_names = (f"shared-{number}" for number in itertools.count())
+
+Replica = Callable[..., SharedLimiter]
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a tenant that nobody asked for before."""
+    return next(_names)
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """One that a test may break."""
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def replica() -> AsyncIterator[Replica]:
+    """Makes limiters, and closes them."""
+    async with AsyncExitStack() as stack:
+
+        def made(url: str, on_failure: OnFailure = "closed", **more: object) -> SharedLimiter:
+            limiter = SharedLimiter(url, on_failure, **more)
+            stack.push_async_callback(limiter.close, within=0.1)
+            return limiter
+
+        yield made
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SOON):
+        while True:
+            if true():
+                return
+            await asyncio.sleep(0.01)
+
+
+async def until_admitted(limiter: Limiter, asked_tenant: object) -> Lease:
+    async with asyncio.timeout(SOON):
+        while True:
+            answer = await limiter.reserve(asked_tenant, demand(10))
+            if isinstance(answer, Lease):
+                return answer
+            await asyncio.sleep(0.01)
+
+
+async def open_in_store(url: str, name: str) -> int:
+    client = Redis.from_url(url)
+    try:
+        return await client.zcard(f"dragoman:{{{name}}}:leases")
+    finally:
+        await client.aclose()
+
+
+async def test_replicas_share_what_is_used(redis_url: str, replica: Replica, name: str) -> None:
+    one, other = replica(redis_url), replica(redis_url)
+    counted = tenant(name, rpd=3, tpm=6000, concurrency=2)
+    lease = await taken(one, counted, demand(1000))
+    await taken(other, counted, demand(1000))
+    assert (await refused(one, counted)).reason is Reason.CONCURRENCY
+    one.settle(lease, 500, 0)
+    await one.flush()
+    await taken(other, counted)
+    assert (await refused(one, counted)).reason is Reason.RPD
+    assert (await used(one, counted)).keys() == (await used(other, counted)).keys()
+
+
+async def test_replicas_that_ask_at_once_admit_no_more_than_the_limit(
+    redis_url: str, replica: Replica, name: str
+) -> None:
+    replicas = [replica(redis_url) for _ in range(2)]
+    counted = tenant(name, rpd=40)
+    answers = await asyncio.gather(*(replicas[place % 2].reserve(counted, demand()) for place in range(100)))
+    assert sum(isinstance(answer, Lease) for answer in answers) == 40
+
+
+async def test_open_requests_are_kept_alive(redis_url: str, replica: Replica, name: str) -> None:
+    one, other = replica(redis_url, life=SHORT), replica(redis_url, life=SHORT)
+    single = tenant(name, concurrency=1, streams=1)
+    await taken(one, single, demand(stream=True))
+    for _ in range(6):
+        await asyncio.sleep(SHORT / 3)
+        assert (await refused(other, single)).reason is Reason.CONCURRENCY
+    assert one.expired + other.expired == 0
+
+
+async def test_what_a_lost_replica_held_ends_by_itself(redis_url: str, replica: Replica, name: str) -> None:
+    told: list[int] = []
+    lost, other = SharedLimiter(redis_url, life=SHORT), replica(redis_url, life=SHORT, on_expired=told.append)
+    single = tenant(name, concurrency=1, tpd=1000)
+    await taken(lost, single, demand(700))
+    await lost.close()
+    assert (await refused(other, single)).reason is Reason.CONCURRENCY
+    await until_admitted(other, single)
+    assert (other.expired, told) == (1, [1])
+    assert await used(other, single) == {"concurrency": 1, "tpd": 710}
+
+
+async def test_a_sweep_finds_what_a_lost_replica_held(redis_url: str, replica: Replica, name: str) -> None:
+    lost, other = SharedLimiter(redis_url, life=SHORT), replica(redis_url, life=SHORT)
+    counted = tenant(name, concurrency=9)
+    await taken(other, counted)
+    await taken(lost, counted)
+    await lost.close()
+    await until(lambda: other.expired == 1)
+    assert await open_in_store(redis_url, name) == 1
+
+
+async def test_a_lease_that_nobody_settles_is_let_go(redis_url: str, replica: Replica, name: str) -> None:
+    limiter = replica(redis_url, life=SHORT)
+    single = tenant(name, concurrency=1)
+    lease = await taken(limiter, single, demand(500, lasts=0.1))
+    await until(lambda: limiter.expired == 1 and limiter.reserved_tokens == 0)
+    limiter.settle(lease, 0, 0)
+    await taken(limiter, single)
+
+
+async def test_all_that_is_kept_is_forgotten_some_day(redis_url: str, replica: Replica, name: str) -> None:
+    limiter = replica(redis_url)
+    limits = {"rpm": 60, "rpd": 10, "tpm": 100, "tpd": 10**6, "concurrency": 9, "streams": 9}
+    counted = tenant(name, **limits, budget=with_budget(10**6).limits.budget)
+    await taken(limiter, counted, demand(50, 50, stream=True))
+    limiter.settle(await taken(limiter, counted, demand(10, stream=True)), 10**6, 0)
+    await limiter.flush()
+    async with Redis.from_url(redis_url) as client:
+        keys = await client.keys(f"dragoman:{{{name}}}:*")
+        assert len(keys) == 3
+        assert all([await client.ttl(key) > 0 for key in keys])
+        # The debt takes longer to drain than the month to end, if the month is about to.
+        assert await client.ttl(f"dragoman:{{{name}}}:account") >= 10**6 / 100 * 60
+
+
+async def test_close_waits_for_settlements(redis_url: str, replica: Replica, name: str) -> None:
+    leaving, other = SharedLimiter(redis_url), replica(redis_url)
+    counted = tenant(name, tpd=10**6, concurrency=1000)
+    leases = [await taken(leaving, counted, demand(100)) for _ in range(300)]
+    for lease in leases:
+        leaving.settle(lease, 7, 0)
+    await leaving.close()
+    assert await used(other, counted) == {"tpd": 2100, "concurrency": 0}
+
+
+async def test_a_cancelled_request_leaves_nothing(redis_url: str, replica: Replica, name: str) -> None:
+    """Whether the store had answered already or not, nobody has the lease."""
+    limiter = replica(redis_url)
+    counted = tenant(name, tpd=10**6, concurrency=100, budget=with_budget(10**6).limits.budget)
+    tasks = [asyncio.create_task(limiter.reserve(counted, demand(100, 100))) for _ in range(50)]
+    await asyncio.sleep(0.002)
+    for task in tasks:
+        task.cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, Lease):
+            limiter.settle(answer, 0, 0)
+    await asyncio.sleep(0.05)
+    await limiter.flush()
+    assert await used(limiter, counted) == {"tpd": 0, "concurrency": 0, "budget": 0}
+    assert limiter.reserved_tokens == 0
+
+
+@pytest.mark.parametrize(("on_failure", "admits"), [("open", 9), ("closed", 0), ("local", 4)])
+async def test_a_store_that_is_gone(
+    own_server: RedisServer, replica: Replica, on_failure: OnFailure, admits: int
+) -> None:
+    limiter = replica(own_server.url, on_failure, life=SHORT)
+    counted = tenant("a", rpd=4)
+    await taken(limiter, counted)
+    own_server.kill()
+    answers = [await limiter.reserve(counted, demand(10)) for _ in range(9)]
+    leases = [answer for answer in answers if isinstance(answer, Lease)]
+    assert len(leases) == admits
+    assert not limiter.reachable
+    assert (limiter.failed_open, limiter.failed_closed) == ((0, 9) if on_failure == "closed" else (9, 0))
+    if on_failure == "closed":
+        assert set(answers) == {Refused(Reason.OVERLOADED, 1.0)}
+    for lease in leases:
+        limiter.settle(lease, 5, 0)
+    own_server.start()
+    await until(lambda: limiter.reachable)
+    await until_admitted(limiter, counted)
+    assert await used(limiter, counted) == {"rpd": 1}  # it has lost what it knew
+    assert limiter.expired == 0
+    assert limiter.reserved_tokens == 10
+
+
+async def test_a_store_that_hangs_keeps_nobody_waiting(own_server: RedisServer, replica: Replica) -> None:
+    limiter = replica(own_server.url, "open")
+    counted = tenant("a", rpd=100, concurrency=100, tpd=10**6)
+    await taken(limiter, counted, demand(100))
+    own_server.freeze()
+    begun = time.perf_counter()
+    await asyncio.gather(*(limiter.reserve(counted, demand(100)) for _ in range(50)))
+    assert time.perf_counter() - begun < 0.5
+    begun = time.perf_counter()
+    await asyncio.gather(*(limiter.reserve(counted, demand(100)) for _ in range(50)))
+    assert time.perf_counter() - begun < 0.5
+    assert limiter.failed_open == 100
+    own_server.thaw()
+    await until(lambda: limiter.reachable)
+    await limiter.flush()
+    assert (await used(limiter, counted))["tpd"] <= 200  # what it did when nobody waited any more is undone
+
+
+async def test_settlements_outlast_a_short_outage(own_server: RedisServer, replica: Replica) -> None:
+    limiter = replica(own_server.url)
+    counted = tenant("a", tpd=1000, concurrency=5)
+    lease = await taken(limiter, counted, demand(900))
+    own_server.freeze()
+    limiter.settle(lease, 30, 0)
+    await until(lambda: not limiter.reachable)
+    own_server.thaw()
+    await limiter.flush(SOON)
+    await until(lambda: limiter.reachable)
+    assert await used(limiter, counted) == {"tpd": 30, "concurrency": 0}
+
+
+async def test_settlements_that_come_too_late_are_dropped(own_server: RedisServer, replica: Replica) -> None:
+    limiter = replica(own_server.url, life=SHORT)
+    lease = await taken(limiter, tenant("a", tpd=1000), demand(900))
+    own_server.kill()
+    limiter.settle(lease, 30, 0)
+    begun = time.perf_counter()
+    await limiter.flush(SOON)
+    assert time.perf_counter() - begun < SOON
+
+
+@pytest.mark.parametrize(("on_failure", "last"), [("open", Lease), ("local", Refused), ("closed", Refused)])
+async def test_hard_budgets_are_closed_after_a_minute(
+    own_server: RedisServer, replica: Replica, on_failure: OnFailure, last: type
+) -> None:
+    clock = Clock()
+    limiter = replica(own_server.url, on_failure, clock=clock)
+    own_server.kill()
+    hard, soft = with_budget(10**6), with_budget(10**6, "b", hard=False)
+    first = await limiter.reserve(hard, demand())
+    assert isinstance(first, Refused if on_failure == "closed" else Lease)
+    clock.now += 61.0
+    assert isinstance(await limiter.reserve(hard, demand()), last)
+    assert isinstance(await limiter.reserve(soft, demand()), Refused if on_failure == "closed" else Lease)
+
+
+async def test_nothing_tells_where_the_store_is(
+    own_server: RedisServer, replica: Replica, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    url = own_server.url.replace("redis://", "redis://:hunter2@")
+    limiter = replica(url, "open")
+    await taken(limiter, tenant("a", rpd=1))  # there is no password to ask for: it is refused
+    assert limiter.failed_open == 1
+    assert "does not answer" in caplog.text
+    assert "hunter2" not in caplog.text + repr(limiter) + repr(vars(limiter))
+
+
+async def test_standings_without_the_store(own_server: RedisServer, replica: Replica) -> None:
+    counted = tenant("a", rpd=5)
+    local, blind = replica(own_server.url, "local"), replica(own_server.url, "open")
+    own_server.kill()
+    await taken(local, counted)
+    await taken(blind, counted)
+    assert await used(local, counted) == {"rpd": 1}
+    assert await used(blind, counted) == {}
