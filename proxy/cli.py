@@ -7,12 +7,21 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from proxy import __version__
 from proxy.commands import keys, policy
-from proxy.settings import NothingToServe, Settings, SettingsError, UnreadableFile, from_environment, load
+from proxy.settings import (
+    Loaded,
+    NothingToServe,
+    SettingsError,
+    UnreadableFile,
+    from_environment,
+    load,
+    load_with_sources,
+)
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -78,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _serve(parsed: argparse.Namespace) -> int:
     try:
-        settings = _settings(parsed)
+        loaded = _loaded(parsed)
     except NothingToServe:
         print(_WAYS_TO_START, file=sys.stderr, end="")
         return _UNUSABLE
@@ -88,15 +97,16 @@ def _serve(parsed: argparse.Namespace) -> int:
 
     from proxy.server import run
 
-    return run(settings, demo=parsed.demo)
+    again = None if not parsed.config else partial(_loaded, parsed)
+    return run(loaded, again, demo=parsed.demo)
 
 
-def _settings(parsed: argparse.Namespace) -> Settings:
+def _loaded(parsed: argparse.Namespace) -> Loaded:
     given = {"listen": parsed.listen, "admin_listen": parsed.admin_listen}
     options = {name: value for name, value in given.items() if value is not None}
     if parsed.config:
-        return load(parsed.config, os.environ, options)
-    return from_environment(os.environ, parsed.demo, options)
+        return load_with_sources(parsed.config, os.environ, options)
+    return Loaded(from_environment(os.environ, parsed.demo, options))
 
 
 def _check(parsed: argparse.Namespace) -> int:

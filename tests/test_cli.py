@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import orjson
@@ -11,7 +12,7 @@ import proxy.server
 from proxy import __version__
 from proxy.canonical.loss_rules import ABOUT
 from proxy.cli import main
-from proxy.settings import Settings
+from proxy.settings import Loaded, Settings
 
 REPOSITORY = Path(__file__).parents[1]
 EXAMPLE = str(REPOSITORY / "config/dragoman.yaml")
@@ -31,8 +32,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Served:
     """What the server was started with, instead of a server."""
     calls: Served = []
 
-    def run(settings: Settings, demo: bool) -> int:
-        calls.append((settings, demo))
+    def run(loaded: Loaded, read: Callable[[], Loaded] | None, *, demo: bool) -> int:
+        assert read is None or read().digest == loaded.digest
+        calls.append((loaded.settings, demo))
         return 0
 
     monkeypatch.setattr(proxy.server, "run", run, raising=False)

@@ -13,7 +13,6 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation import pair
 from proxy.translation.pair import Prepared
-from proxy.upstream.headers import read_credential
 from proxy.upstream.pool import Answer
 
 _ERROR_BODY = 1024 * 1024  # bytes of an error answer that are read
@@ -74,7 +73,8 @@ async def refuse_errors(exchange: Exchange, served: Served, answer: Answer, *, s
         raise Rejected(Error(ErrorClass.BAD_GATEWAY, message, reason=Reason.UPSTREAM_ERROR))
     body = await _error_body(answer)
     backend = served.backend
-    if status in (401, 403) and backend.holds_key:
+    account = exchange.account(backend)
+    if status in (401, 403) and not account.of_client and (backend.holds_key or account.key is not None):
         message = f"The backend '{backend.name}' refused the proxy's own key (status {status})."
         raise Rejected(Error(ErrorClass.UPSTREAM_AUTH, message, reason=Reason.UPSTREAM_AUTH))
     error = pair.read_backend_error(backend.protocol, status, body)
@@ -119,9 +119,9 @@ def _as_told(exchange: Exchange, body: bytes) -> bytes | None:
         wire["type"] = "error"
         wire["request_id"] = exchange.id
     shown = jsontext.dumps(wire)
-    if read_credential(exchange.request.headers) is not None and not _told_secrets(exchange):
+    if not _told_secrets(exchange):
         return shown  # the only key in there is the client's own
-    scrubbed = exchange.gateway.scrub(shown.decode()).encode()
+    scrubbed = exchange.scrub(shown.decode()).encode()
     try:
         jsontext.loads(scrubbed)
     except jsontext.NotJson:
@@ -132,4 +132,6 @@ def _as_told(exchange: Exchange, body: bytes) -> bytes | None:
 def _told_secrets(exchange: Exchange) -> bool:
     """Whether the backend was told anything that the client must not know."""
     served = exchange.served
-    return served is not None and (served.backend.holds_key or bool(served.backend.settings.headers))
+    if served is None or exchange.caller is not None:
+        return True
+    return not exchange.account(served.backend).of_client or bool(served.backend.settings.headers)

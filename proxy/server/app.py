@@ -13,13 +13,16 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server.admission import Admission
 from proxy.server.counting import count_tokens
 from proxy.server.exchange import Exchange
-from proxy.server.gateway import Gateway
 from proxy.server.generation import generate
 from proxy.server.models import list_models, one_model
-from proxy.server.passthrough import owners_of, pass_through, raw_path
+from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
+from proxy.server.runtime import Runtime
+from proxy.server.telling import access_record, tell
+from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol
 
 Handler = Callable[[Exchange], Awaitable[StreamResponse]]
@@ -28,21 +31,23 @@ log = logging.getLogger("dragoman")
 
 
 class Endpoint(NamedTuple):
-    """`client`: the protocol that its callers speak; None: their headers tell."""
+    """`client`: the protocol that its callers speak; None: their headers tell. `kind`: its class in the policies of
+    tenants; None for what does not exist, which is open to anyone."""
 
     client: ClientProtocol | None
     handle: Handler
+    kind: EndpointClass | None
 
 
 # Paths without their version, which may be left out.
 ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
-    ("POST", "/chat/completions"): Endpoint("chat", generate),
-    ("POST", "/responses"): Endpoint("responses", generate),
-    ("POST", "/messages"): Endpoint("messages", generate),
-    ("POST", "/completions"): Endpoint("completions", generate),
-    ("POST", "/messages/count_tokens"): Endpoint("messages", count_tokens),
-    ("POST", "/responses/input_tokens"): Endpoint("responses", count_tokens),
-    ("GET", "/models"): Endpoint(None, list_models),
+    ("POST", "/chat/completions"): Endpoint("chat", generate, "generate"),
+    ("POST", "/responses"): Endpoint("responses", generate, "generate"),
+    ("POST", "/messages"): Endpoint("messages", generate, "generate"),
+    ("POST", "/completions"): Endpoint("completions", generate, "generate"),
+    ("POST", "/messages/count_tokens"): Endpoint("messages", count_tokens, "count_tokens"),
+    ("POST", "/responses/input_tokens"): Endpoint("responses", count_tokens, "count_tokens"),
+    ("GET", "/models"): Endpoint(None, list_models, "models"),
 }
 
 _VERSION = "/v1"
@@ -55,8 +60,8 @@ _TABLE = {
 class App:
     """The handler of the client listener."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
 
     async def __call__(self, request: BaseRequest) -> StreamResponse:
         """Answer one request. Raises only what the connection handler knows: see `Connection`."""
@@ -64,36 +69,44 @@ class App:
         endpoint = _TABLE.get((request.method, path))
         if endpoint is None:
             if request.method in ("GET", "HEAD") and (probe := PROBES.get(path)):
-                return probe(self._gateway, request)
+                return probe(self._runtime, request)
             endpoint = _endpoint_for(request, path)
-        gateway = self._gateway
-        exchange = Exchange(gateway, request, endpoint.client or speaks(request), _route_name(endpoint, path))
-        gateway.open.add(exchange)
+        runtime = self._runtime
+        client, route = endpoint.client or speaks(request), _route_name(endpoint, path)
+        exchange = Exchange(runtime.gateway, request, client, route, endpoint.kind)
+        runtime.open.add(exchange)
         try:
-            response = await endpoint.handle(exchange)
-            if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
-                await _write_watched(exchange, response)
-            return response
-        except Rejected as rejected:
-            exchange.refused_losses = rejected.losses
-            return _refuse(exchange, rejected.error)
-        except asyncio.CancelledError:
-            if (error := exchange.watch.overdue()) is None:
-                exchange.outcome = "client_left"
-                raise
-            return _refuse(exchange, error)
-        except ConnectionError:
-            exchange.outcome = "client_left"
-            raise
-        except Exception:
-            log.exception("Exchange %s failed", exchange.id)
-            message = "The proxy failed to handle this request."
-            return _refuse(exchange, Error(ErrorClass.INTERNAL, message, reason=Reason.INTERNAL))
+            with Admission(exchange) as admission:
+                return await _answer(exchange, endpoint, admission)
         finally:
             exchange.watch.stop()
-            gateway.open.discard(exchange)
-            gateway.access.record(exchange.record())
-            exchange.tell_losses()
+            runtime.open.discard(exchange)
+            tell(exchange)
+
+
+async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) -> StreamResponse:
+    """What the endpoint answers, or the error that it ended in."""
+    try:
+        admission.identify()
+        response = await endpoint.handle(exchange)
+        if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
+            await _write_watched(exchange, response)
+        return response
+    except Rejected as rejected:
+        exchange.refused_losses = rejected.losses
+        return _refuse(exchange, rejected.error)
+    except asyncio.CancelledError:
+        if (error := exchange.watch.overdue()) is None:
+            exchange.outcome = "client_left"
+            raise
+        return _refuse(exchange, error)
+    except ConnectionError:
+        exchange.outcome = "client_left"
+        raise
+    except Exception:
+        log.exception("Exchange %s failed", exchange.id)
+        message = "The proxy failed to handle this request."
+        return _refuse(exchange, Error(ErrorClass.INTERNAL, message, reason=Reason.INTERNAL))
 
 
 async def _write_watched(exchange: Exchange, response: Response) -> None:
@@ -133,7 +146,7 @@ def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
     if bare.startswith("/models/") and request.method == "GET":
         return _ONE_MODEL
     if owners_of(request.method, raw_path(request), messages_client=speaks(request) == "messages"):
-        return _PASSED
+        return _PASSED_BY_CLASS[class_of(raw_path(request))]
     return _NOWHERE
 
 
@@ -152,10 +165,11 @@ async def _refuse_method(exchange: Exchange) -> StreamResponse:
     return exchange.refuse(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED), status=405)
 
 
-_NOWHERE = Endpoint(None, _refuse_path)
-_WRONG_METHOD = Endpoint(None, _refuse_method)
-_ONE_MODEL = Endpoint(None, one_model)
-_PASSED = Endpoint(None, pass_through)
+_NOWHERE = Endpoint(None, _refuse_path, None)
+_WRONG_METHOD = Endpoint(None, _refuse_method, None)
+_ONE_MODEL = Endpoint(None, one_model, "models")
+_PASSED_CLASSES: tuple[EndpointClass, ...] = ("generate", "stored", "other")
+_PASSED_BY_CLASS = {kind: Endpoint(None, pass_through, kind) for kind in _PASSED_CLASSES}
 
 
 def _route_name(endpoint: Endpoint, path: str) -> str:
@@ -163,15 +177,16 @@ def _route_name(endpoint: Endpoint, path: str) -> str:
     if endpoint is _NOWHERE:
         return "unmatched"
     bare = _unversioned(path).rstrip("/")
-    return bare if endpoint not in (_ONE_MODEL, _PASSED) else "/" + bare.split("/")[1]
+    fixed = endpoint.handle not in (one_model, pass_through)
+    return bare if fixed else "/" + bare.split("/")[1]
 
 
 class Connection(web.RequestHandler):
     """aiohttp's connection handler, with errors in a shape that clients read instead of plain text."""
 
-    __slots__ = ("_gateway",)
+    __slots__ = ("_runtime",)
 
-    def __init__(self, gateway: Gateway, server: web.Server) -> None:
+    def __init__(self, runtime: Runtime, server: web.Server) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -180,7 +195,7 @@ class Connection(web.RequestHandler):
             access_log=None,  # type: ignore[arg-type]
             auto_decompress=False,
         )
-        self._gateway = gateway
+        self._runtime = runtime
 
     def handle_error(
         self,
@@ -194,22 +209,22 @@ class Connection(web.RequestHandler):
             if not isinstance(exc, ConnectionError):
                 log.error("A connection failed", exc_info=exc)
             raise ConnectionError("The reply can't be completed")
-        exchange = Exchange(self._gateway, request, speaks(request), "unmatched")
+        exchange = Exchange(self._runtime.gateway, request, speaks(request), "unmatched")
         said = "has a line that is too long" if isinstance(exc, LineTooLong) else "is not valid HTTP"
         error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
         response: Response = exchange.refuse(error)
         response.force_close()
-        self._gateway.access.record(exchange.record())
+        self._runtime.access.record(access_record(exchange))
         return response
 
 
 class Server(web.Server):
     """A listener's connections, each with our handler. A client that leaves cancels its request."""
 
-    def __init__(self, gateway: Gateway, handle: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
+    def __init__(self, runtime: Runtime, handle: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
         super().__init__(handle, handler_cancellation=True)
-        self._gateway = gateway
+        self._runtime = runtime
 
     def __call__(self) -> web.RequestHandler:
         """A new connection."""
-        return Connection(self._gateway, self)
+        return Connection(self._runtime, self)

@@ -22,7 +22,7 @@ async def read_json(exchange: Exchange) -> bytes:
 
 async def read_body(exchange: Exchange) -> bytes:
     """The whole body. Raises `Rejected` when it is too large, broken, or compressed in an unknown way."""
-    limit = exchange.gateway.settings.max_body
+    limit = exchange.body_limit
     request = exchange.request
     if (request.content_length or 0) > limit:
         raise too_large(limit)

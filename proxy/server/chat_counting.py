@@ -41,10 +41,12 @@ async def count_chat(exchange: Exchange, served: Served, prepared: Prepared) -> 
 async def _ask(exchange: Exchange, served: Served, path: str, body: Wire) -> Wire:
     """The object that the server answers; empty when it answers anything else, or not soon."""
     backend = served.backend
-    headers = request_headers(backend, exchange.request.headers, exchange.id, same_protocol=False)
+    headers = request_headers(
+        backend, exchange.request.headers, exchange.id, account=exchange.account(backend), same_protocol=False
+    )
     try:
         async with asyncio.timeout(_WITHIN):
-            answer = await exchange.gateway.pool.start(backend, backend.unversioned_address(path), headers, dumps(body))
+            answer = await exchange.ask(backend, backend.unversioned_address(path), headers, dumps(body))
             try:
                 told = await answer.read()
                 answer.finish()

@@ -12,6 +12,7 @@ from aiohttp.web import StreamResponse
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.protocols.fields import as_object
+from proxy.server.admission import admit
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.bodies import read_json
 from proxy.server.chat_counting import count_chat
@@ -23,7 +24,7 @@ from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek, Prepared
 from proxy.translation.platforms import adapted
 from proxy.upstream.dialects import Protocol
-from proxy.upstream.headers import read_credential, request_headers
+from proxy.upstream.headers import request_headers
 
 # Where backends count, and the fields that shape a prompt there (messages.md 4.1; the SDK's InputTokenCountParams).
 _PATHS: dict[Protocol, str] = {"messages": "/messages/count_tokens", "responses": "/responses/input_tokens"}
@@ -77,11 +78,9 @@ class Count(NamedTuple):
 async def count_tokens(exchange: Exchange) -> StreamResponse:
     """Both protocols' endpoints for counting. Raises `Rejected`."""
     raw = await read_json(exchange)
-    seen = pair.peek(exchange.client, raw)
+    admitted = await admit(exchange, raw)
+    seen, route, served = admitted.seen, admitted.route, admitted.served
     gateway = exchange.gateway
-    exchange.model_requested = seen.model
-    route = gateway.route(seen.model)
-    served = exchange.served = gateway.served[route.upstream.name]
     exchange.model = gateway.target(route, seen.model).model
     key = _key(exchange, served, raw)
     count = gateway.counts.get(key)
@@ -99,10 +98,10 @@ async def count_tokens(exchange: Exchange) -> StreamResponse:
 
 def _key(exchange: Exchange, served: Served, raw: bytes) -> bytes:
     digest = hashlib.blake2b(digest_size=16)
-    credential = None if served.backend.holds_key else read_credential(exchange.request.headers)
     betas = exchange.request.headers.get("anthropic-beta", "")
-    for part in (exchange.client, served.backend.name, credential.key if credential else "", betas):
+    for part in (exchange.client, served.backend.name, betas):
         digest.update(part.encode(errors="surrogateescape") + b"\0")
+    digest.update(exchange.account(served.backend).digest)
     digest.update(raw)
     return digest.digest()
 
@@ -120,11 +119,16 @@ async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek
         return None if counted is None else _reply(exchange, counted)
     body = prepared.body if same_protocol else _counted(prepared, backend.protocol)
     headers = request_headers(
-        backend, exchange.request.headers, exchange.id, same_protocol=same_protocol, betas=prepared.betas
+        backend,
+        exchange.request.headers,
+        exchange.id,
+        account=exchange.account(backend),
+        same_protocol=same_protocol,
+        betas=prepared.betas,
     )
     exchange.watch.wait(served.limits.first_event_whole)
     body = adapted(body, backend.dialect, counting=True)
-    answer = await exchange.gateway.pool.start(backend, backend.counting_url(path), headers, body)
+    answer = await exchange.ask(backend, backend.counting_url(path), headers, body)
     try:
         if answer.status in _NO_SUCH_ENDPOINT:
             return None
@@ -173,7 +177,7 @@ async def _estimate(exchange: Exchange, seen: Peek) -> bytes:
     new_claude = gateway.settings.profile(model).name in _NEW_CLAUDE
     tally = estimate.Tally(pair.read_request(_completed(seen)), new_claude=new_claude)
     tokenizer = gateway.settings.tokenizer(model) if len(seen.raw) <= LONGEST else None
-    counted = tally.tokens() if tokenizer is None else await gateway.tokenizers.count(tokenizer, tally.tokens)
+    counted = tally.tokens() if tokenizer is None else await gateway.runtime.tokenizers.count(tokenizer, tally.tokens)
     return _reply(exchange, counted)
 
 

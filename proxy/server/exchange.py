@@ -5,25 +5,34 @@ reply leaves without its ids and no error in another shape than the client's.
 """
 
 import time
+from collections.abc import Sequence
 from typing import Literal
 
 from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
+from yarl import URL
 
-from proxy.canonical.errors import Error, ErrorClass
+from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.canonical.loss import Loss
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
 from proxy.server import ids, rate_limits
 from proxy.server.gateway import Gateway, Served
+from proxy.server.rate_limits import Family
 from proxy.server.watch import Watch
-from proxy.settings import LossPolicy
-from proxy.telemetry.logs import timestamp
-from proxy.telemetry.losses import note_on_span
+from proxy.settings import LossPolicy, Settings
+from proxy.settings.tenants import EndpointClass, Price
+from proxy.tenancy.addresses import client_ip, in_networks
+from proxy.tenancy.limits import Lease, Window
+from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
+from proxy.translation.envelope import Scope
 from proxy.translation.pair import Prepared
-from proxy.upstream.pool import Answer
+from proxy.upstream.account import Account
+from proxy.upstream.backend import Backend
+from proxy.upstream.headers import client_account
+from proxy.upstream.pool import Answer, Body
 
 Header = tuple[str, str]
 Outcome = Literal["ok", "refused", "failed", "client_left"]
@@ -44,27 +53,47 @@ _ABOUT_BODY = ("Content-Type", "Content-Disposition")
 
 
 class Exchange:
-    """`client` is the protocol that the client's path speaks; `route` names the endpoint in records."""
+    """`client` is the protocol that the client's path speaks; `route` names the endpoint in records; `endpoint`: its
+    class in tenants' policies, None for a path that does not exist.
+
+    `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
+    that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
+    another.
+    """
 
     __slots__ = (
         "_backend_headers",
         "_extra",
+        "admitted",
+        "asked",
+        "body_limit",
         "bytes_in",
         "bytes_out",
+        "caller",
         "client",
+        "client_ip",
+        "cost",
+        "counting",
+        "endpoint",
         "first_token",
         "gateway",
         "id",
+        "key_id",
+        "lease",
+        "logged_reason",
         "loss_policy",
         "model",
         "model_requested",
         "outcome",
         "prepared",
+        "price",
+        "prompt_estimate",
         "reason",
         "refused_losses",
         "request",
         "route",
         "served",
+        "spent",
         "started",
         "status",
         "stop",
@@ -73,14 +102,26 @@ class Exchange:
         "upstream_id",
         "usage",
         "watch",
+        "windows",
     )
 
-    def __init__(self, gateway: Gateway, request: BaseRequest, client: ClientProtocol, route: str) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        request: BaseRequest,
+        client: ClientProtocol,
+        route: str,
+        endpoint: EndpointClass | None = None,
+    ) -> None:
         self.gateway = gateway
         self.request = request
         self.client: ClientProtocol = client
         self.route = route
-        self.id = ids.request_id()
+        self.endpoint = endpoint
+        settings = gateway.settings
+        trusted = settings.trusted_proxies
+        self.client_ip = client_ip(request.remote, request.headers, trusted) if trusted else request.remote
+        self.id = _trusted_id(request, settings) or ids.request_id()
         self.trace = ids.trace_id(request.headers.get("traceparent"))
         self.watch = Watch()
         self.started = time.monotonic()
@@ -100,6 +141,19 @@ class Exchange:
         self.bytes_in = 0
         self.bytes_out = 0
         self.refused_losses: list[Loss] = []
+        self.body_limit = settings.max_body
+        self.admitted = False
+        self.asked = False
+        self.counting = False
+        self.caller: Caller | None = None
+        self.key_id: str | None = None
+        self.logged_reason: Reason | None = None
+        self.lease: Lease | None = None
+        self.windows: Sequence[Window] = ()
+        self.prompt_estimate = 0
+        self.price: Price | None = None
+        self.spent: Usage | None = None
+        self.cost: int | None = None
         self._backend_headers: list[Header] = []
         self._extra: list[Header] = []
 
@@ -113,6 +167,29 @@ class Exchange:
         """Whether the client has a status already."""
         return self.status != 0
 
+    # ---- the backend's side
+
+    async def ask(
+        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str = "POST"
+    ) -> Answer:
+        """Ask a backend: the one way to it. Raises `Rejected`."""
+        if not self.admitted:
+            raise RuntimeError("A backend is asked for an exchange that was not admitted")
+        self.asked = True
+        return await self.gateway.runtime.pool.start(backend, url, headers, body, method)
+
+    def account(self, backend: Backend) -> Account:
+        """With whose key the backend is asked for this client. Raises `Rejected` if it may not be."""
+        caller = self.caller
+        if caller is None:
+            return client_account(backend, self.request.headers)
+        return caller.account(backend.name)
+
+    def scope(self, backend: Backend) -> Scope:
+        """Whose envelopes this client may bring back to the backend."""
+        caller = self.caller
+        return self.gateway.scope(backend, self.account(backend), caller.tenant.name if caller is not None else "")
+
     # ---- what the client gets
 
     def respond(self, status: int, body: bytes, content_type: str = JSON) -> Response:
@@ -122,7 +199,7 @@ class Exchange:
         if status < 400:
             self.outcome = "ok"
         response = Response(body=body, status=status, headers=self._headers(content_type))
-        if self.gateway.draining:
+        if self.gateway.runtime.draining:
             response.force_close()
         return response
 
@@ -144,7 +221,7 @@ class Exchange:
     async def _begin(self, status: int, headers: CIMultiDict[str]) -> StreamResponse:
         self.status = status
         response = StreamResponse(status=status, headers=headers)
-        if self.gateway.draining:
+        if self.gateway.runtime.draining:
             response.force_close()
         await response.prepare(self.request)
         return response
@@ -162,13 +239,19 @@ class Exchange:
 
     def note_error(self, error: Error) -> None:
         """Remember for the record that the exchange ended in this error."""
-        self.reason = error.reason.value if error.reason is not None else error.kind.value
+        reason = self.logged_reason or error.reason
+        self.reason = reason.value if reason is not None else error.kind.value
         ours = error.http is None and error.kind in _REFUSALS
         self.outcome = "refused" if ours else "failed"
 
     def hide(self, error: Error) -> Error:
         """The error without secrets in its text. A client's own key is its own business, but no harm is done."""
-        return error.scrubbed(self.gateway.scrub)
+        return error.scrubbed(self.scrub)
+
+    def scrub(self, text: str) -> str:
+        """`text` without secrets: those of the configuration, and those of the tenant."""
+        caller = self.caller
+        return self.gateway.scrub(text) if caller is None else caller.scrub(self.gateway.scrub(text))
 
     def add_header(self, name: str, value: str) -> None:
         """A further header for the reply, when it has not begun."""
@@ -180,7 +263,7 @@ class Exchange:
         """Take over what the head of the backend's answer says beside its body."""
         headers = answer.headers
         upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
-        self.upstream_id = self.gateway.scrub(upstream_id) if upstream_id else None
+        self.upstream_id = self.scrub(upstream_id) if upstream_id else None
         served = self.served
         if served is None or served.backend.settings.ratelimit_headers == "drop":
             return
@@ -203,10 +286,10 @@ class Exchange:
     def _without_secrets(self, headers: list[Header]) -> list[Header]:
         """A backend may put what it was told where it likes."""
         values = "\n".join(value for _, value in headers)
-        shown = self.gateway.scrub(values)
+        shown = self.scrub(values)
         if shown == values:
             return headers
-        return [(name, self.gateway.scrub(value)) for name, value in headers]
+        return [(name, self.scrub(value)) for name, value in headers]
 
     # ---- the parts of a reply
 
@@ -224,64 +307,21 @@ class Exchange:
         policy = self.loss_policy
         if policy.shown and (told := [loss for loss in self.losses if policy.shows(loss)]):
             headers.append(("dragoman-loss", loss_header(told)))
-        headers += self._backend_headers
+        if self.windows:
+            family: Family = "anthropic" if self.client == "messages" else "openai"
+            headers += rate_limits.write_windows(self.windows, family, time.time())
+        else:
+            headers += self._backend_headers
         headers += self._extra
         return CIMultiDict(headers)
 
-    def tell_losses(self) -> None:
-        """Tell the operator what was lost: count it, put it on the span, and log what is new with this model."""
-        served = self.served
-        if served is not None and (losses := self.losses):
-            backend = served.backend.protocol
-            self.gateway.metrics.count_losses(losses, self.client, backend)
-            note_on_span(losses)
-            self.gateway.loss_log.note(losses, self.client, backend, _logged(self.model) or "")
 
-    def record(self) -> dict[str, object]:
-        """The access record (operations.md 5): no text of the conversation, no key."""
-        now = time.monotonic()
-        fields: dict[str, object] = {
-            "ts": timestamp(),
-            "level": "info",
-            "log": "access",
-            "request_id": self.id,
-            "client_request_id": ids.client_id(self.request.headers.get("x-client-request-id")),
-            "trace_id": self.trace,
-            "client_ip": self.request.remote,
-            "client": self.client,
-            "backend": self.served.backend.protocol if self.served is not None else None,
-            "route": self.route,
-            "model_requested": _logged(self.model_requested),
-            "upstream": self.served.backend.name if self.served is not None else None,
-            "upstream_model": _logged(self.model),
-            "upstream_request_id": self.upstream_id,
-            "stream": self.stream,
-            "status": self.status or (499 if self.outcome == "client_left" else 500),
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "finish_reason": self.stop.kind if self.stop is not None else None,
-            "bytes_in": self.bytes_in,
-            "bytes_out": self.bytes_out,
-            "ms": {"total": round((now - self.started) * 1000, 1)},
-        }
-        if self.first_token is not None:
-            fields["ms"] = {
-                "total": round((now - self.started) * 1000, 1),
-                "first_token": round((self.first_token - self.started) * 1000, 1),
-            }
-        if self.stop is not None and self.stop.unknown:
-            fields["finish_reason_native"] = _logged(self.stop.native)
-        if (usage := self.usage) is not None:
-            fields["tokens"] = {
-                "input": usage.prompt,
-                "output": usage.output,
-                "cache_read": usage.cache_read,
-                "cache_write": usage.cache_write,
-                "reasoning": usage.reasoning,
-            }
-        if losses := self.losses:
-            fields["losses"] = sorted({loss.rule.value for loss in losses})
-        return fields
+def _trusted_id(request: BaseRequest, settings: Settings) -> str | None:
+    """The id that a trusted proxy has given the request (operations.md 2.1)."""
+    names = settings.trust_request_id_from
+    if not names or not in_networks(request.remote, settings.trusted_proxies):
+        return None
+    return next((given for name in names if (given := ids.client_id(request.headers.get(name)))), None)
 
 
 # Classes that the proxy raises itself because of what the client asked.
@@ -328,8 +368,3 @@ def header_text(text: str) -> str:
     if not (text.isascii() and text.isprintable()):
         text = "".join(character if " " <= character <= "~" else "?" for character in text)
     return text[:_VALUE_LIMIT]
-
-
-def _logged(word: str | None) -> str | None:
-    """A client may put anything in a model's name, and a backend in a stop reason, half surrogates among it."""
-    return None if word is None else word[:128].encode(errors="replace").decode()

@@ -59,7 +59,7 @@ class FanOut(ClientStream):
         super().__init__(exchange, served)
         self._headers = headers
         self._each, self._choices = fan_out(prepared)
-        self._unheard = prepared.translation(exchange.gateway.scrub)  # of no answer: for what the proxy says itself
+        self._unheard = prepared.translation(exchange.scrub)  # of no answer: for what the proxy says itself
         self._turn = asyncio.Lock()
         self._broken = b""
         self._last = b""
@@ -167,7 +167,7 @@ class _Branch(Relay):
 
 def _remember(exchange: Exchange, served: Served, each: Iterable[Prepared]) -> None:
     for one in each:
-        exchange.gateway.remember(served.backend, exchange.request.headers, one)
+        exchange.gateway.remember(exchange.scope(served.backend), one)
 
 
 async def _together(work: Iterable[Coroutine[None, None, T]]) -> list[T]:

@@ -1,40 +1,36 @@
-"""What all exchanges share: the settings in force, the backends, the pool, what is open now, and where to record it."""
+"""One configuration in force, made ready: its backends, tenants and prices, and what was learnt under it.
 
+A request keeps the one that it began with; what outlives a configuration is in `runtime.py`.
+"""
+
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from multidict import CIMultiDictProxy
-
-from proxy.canonical.errors import Rejected
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
-from proxy.server.local_tokenizers import Tokenizers
-from proxy.server.reasoning_cache import ReasoningCache
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings, Upstream
-from proxy.telemetry.logs import AccessLog
-from proxy.telemetry.losses import LossLog
-from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.scrubber import Scrubber
-from proxy.tenancy.refusals import unknown_model
+from proxy.tenancy.tenants import Tenants
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
 from proxy.translation.pair import Prepared
 from proxy.translation.recall import Recall
-from proxy.upstream.backend import Backend
+from proxy.upstream.account import Account
+from proxy.upstream.backend import Backend, OlderKey
 from proxy.upstream.dialects import host_dialect
-from proxy.upstream.headers import read_credential
 from proxy.upstream.learned import RefusedFields
-from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
     from proxy.server.counting import Count
-    from proxy.server.exchange import Exchange
     from proxy.server.models import Model
+    from proxy.server.runtime import Runtime
 
 _TARGETS = 1024  # of clients' names for models, which may be anything
+_KEYS_OVERLAP = 300.0  # seconds (operations.md 13)
 _FACTS = 10_000  # of models that backends list
 
 
@@ -48,44 +44,49 @@ class Served:
     responses: "Served | None" = None
 
 
-def _served(upstream: Upstream) -> Served:
-    backend, limits = Backend(upstream), limits_of(upstream.timeouts)
+def _served(upstream: Upstream, before: "Gateway | None") -> Served:
+    known = before.served.get(upstream.name) if before is not None else None
+    if known is not None and known.backend.settings == upstream and not known.backend.reads_files:
+        return known
+    older = _older_key(upstream, known.backend) if known is not None else None
+    backend, limits = Backend(upstream, older), limits_of(upstream.timeouts)
     other = replace(upstream, protocol="responses") if backend.offers_responses else None
-    return Served(backend, limits, None if other is None else Served(Backend(other), limits))
+    return Served(backend, limits, None if other is None else Served(Backend(other, older), limits))
+
+
+def _older_key(upstream: Upstream, known: Backend) -> OlderKey | None:
+    before = known.settings
+    if before.api_key is None or upstream.api_key is None or before.base_url != upstream.base_url:
+        return None
+    if before.api_key == upstream.api_key:
+        return known.older
+    return OlderKey(before.api_key, time.monotonic() + _KEYS_OVERLAP)
 
 
 class Gateway:
-    """Made inside the loop that serves. `close()` it there."""
+    """`before`: the one that this replaces. What has not changed of it is kept, so that connections live on."""
 
-    def __init__(self, settings: Settings, access: AccessLog) -> None:
-        """Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
+    def __init__(
+        self, settings: Settings, runtime: "Runtime", before: "Gateway | None" = None, digest: str = ""
+    ) -> None:
+        """`digest`: of the configuration's text, for records.
+
+        Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
         self.settings = settings
-        self.access = access
-        self.loss_log = LossLog()
-        self.metrics = Metrics()
-        self.tokenizers = Tokenizers()
-        self.scrub = Scrubber(secrets_of(settings))
-        self.served = {name: _served(upstream) for name, upstream in settings.upstreams.items()}
+        self.digest = digest[:12]
+        self.runtime = runtime
+        self.served = {name: _served(upstream, before) for name, upstream in settings.upstreams.items()}
         self.carrier_keys = tuple(key.get_secret_value() for key in settings.carrier_keys)
-        self.reasoning = ReasoningCache() if settings.reasoning_cache else None
+        self.reasoning = runtime.reasoning if settings.reasoning_cache else None
         self.body_limit = body_limit(settings.timeouts)
         self.client_write_limit = Limit(settings.timeouts.client_write, None)
-        self.pool = Pool()
         self.refused_fields = RefusedFields()
-        self.open: set[Exchange] = set()
-        self._targets: dict[tuple[str, str, str], Target] = {}
-        self._facts: dict[tuple[str, str], ModelFacts] = {}
+        self.scrub = Scrubber(runtime.known_secrets(secrets_of(settings)))
+        self.tenants = None if settings.tenants is None else Tenants(settings)
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
-        self.failed_checks = ["started"]
-        self.draining = False
-
-    def route(self, model: str) -> ModelRoute:
-        """Where a model goes. Raises `Rejected`, class MODEL_NOT_FOUND."""
-        found = self.settings.route(model)
-        if found is None:
-            raise Rejected(unknown_model(model))
-        return found
+        self._targets: dict[tuple[str, str, str], Target] = {}
+        self._facts: dict[tuple[str, str], ModelFacts] = {}
 
     def target(self, route: ModelRoute, model: str, served: Served | None = None) -> Target:
         """What a request writer must know of the backend that `model`, the client's name, goes to; `served` if it is
@@ -131,34 +132,33 @@ class Gateway:
             self._facts[key] = facts
             self._targets.clear()
 
-    def scope(self, backend: Backend, headers: CIMultiDictProxy[str]) -> Scope:
-        """Whose envelopes a client with these headers may bring back to the backend."""
-        if backend.holds_key:
-            return Scope(backend.origin, self.carrier_keys)
-        credential = read_credential(headers)
-        return Scope(backend.origin_with(credential.key if credential is not None else ""), self.carrier_keys)
+    def scope(self, backend: Backend, account: Account, tenant: str) -> Scope:
+        """Whose envelopes may be brought back to the backend that is asked in this way."""
+        return Scope(backend.origin_of(account), self.carrier_keys, tenant)
 
-    def recall(self, origin: str) -> Recall | None:
+    def recall(self, scope: Scope) -> Recall | None:
         """How to find reasoning of this backend that a Chat client has dropped; None when nothing is kept."""
-        cache = self.reasoning
-        return None if cache is None else lambda call_id: cache.find(origin, call_id)
+        cache, owner = self.reasoning, scope.tenant + scope.origin
+        return None if cache is None else lambda call_id: cache.find(owner, call_id)
 
-    def remember(self, backend: Backend, headers: CIMultiDictProxy[str], prepared: Prepared) -> None:
+    def remember(self, scope: Scope, prepared: Prepared) -> None:
         """Keep the reasoning of a reply, if the settings say so."""
         if self.reasoning is not None and prepared.remembered.entries:
-            self.reasoning.keep(self.scope(backend, headers).origin, prepared.remembered)
-
-    async def close(self) -> None:
-        """Close all connections to backends, and write what is not yet recorded."""
-        await self.pool.close()
-        self.tokenizers.close()
-        self.access.flush()
+            self.reasoning.keep(scope.tenant + scope.origin, prepared.remembered)
 
 
 def secrets_of(settings: Settings) -> Iterator[str]:
     """All that must never be shown: keys, and where backends are that aren't a vendor's own (operations.md 5)."""
     for key in settings.carrier_keys:
         yield key.get_secret_value().hex()
+    if settings.key_pepper is not None:
+        yield settings.key_pepper.get_secret_value().decode()
+    if settings.admin_token is not None:
+        yield settings.admin_token.get_secret_value()
+    if settings.shared_limits is not None and (
+        password := urlsplit(settings.shared_limits.url.get_secret_value()).password
+    ):
+        yield password
     for upstream in settings.upstreams.values():
         if host_dialect(upstream.base_url) == "generic":
             address = urlsplit(upstream.base_url)

@@ -8,6 +8,8 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.jsontext import loads
+from proxy.server.admission import Admitted, admit
 from proxy.server.answers import Passed, note_estimate
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
@@ -15,17 +17,23 @@ from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
 from proxy.server.relay import Relay
 from proxy.server.whole import ask_whole
-from proxy.settings import LossPolicy, ModelRoute
+from proxy.settings import ModelRoute
+from proxy.settings.tenants import Tenant
 from proxy.translation import fan_out, pair
 from proxy.translation.pair import Options, Peek, Prepared
+from proxy.translation.passed_body import with_members
+from proxy.upstream.backend import Backend
 from proxy.upstream.headers import request_headers
 
 log = logging.getLogger("dragoman")
 
+_MOST_METADATA = 16  # pairs that OpenAI takes
+_TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what they do not know
+
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    prepared, served = _prepare(exchange, await read_json(exchange))
+    prepared, served = _prepare(exchange, await admit(exchange, await read_json(exchange)))
     if prepared.prewarm:
         body = fan_out.immediate(prepared) if prepared.choices > 1 else prepared.immediate()
         return exchange.respond(200, body, EVENTS if prepared.stream else "application/json")
@@ -33,38 +41,50 @@ async def generate(exchange: Exchange) -> StreamResponse:
         served.backend,
         exchange.request.headers,
         exchange.id,
+        account=exchange.account(served.backend),
         same_protocol=prepared.same_protocol,
         openai_client=exchange.client != "messages",
         betas=prepared.betas,
     )
     if prepared.choices > 1:
         headers.pop("Idempotency-Key", None)  # so many requests are not one
+    caller = exchange.caller
+    if caller is not None and caller.tenant.forward_metadata:
+        prepared.body = with_metadata(prepared.body, served.backend, caller.tenant)
     prepared.context.now = int(time.time())
     try:
         answering = _stream if prepared.stream else _whole
         response = await answering(exchange, served, prepared, headers)
     except Passed as passed:
         return exchange.refuse_as_told(passed.error, passed.status, passed.body)
-    exchange.gateway.remember(served.backend, exchange.request.headers, prepared)
+    exchange.gateway.remember(exchange.scope(served.backend), prepared)
     return response
 
 
-def _prepare(exchange: Exchange, raw: bytes) -> tuple[Prepared, Served]:
+def with_metadata(body: bytes, backend: Backend, tenant: Tenant) -> bytes:
+    """The body with what the tenant's policy tells backends of it. OpenAI's alone have a place; the client's own
+    metadata stays, and comes first."""
+    if backend.dialect.family not in _TAKES_METADATA or backend.protocol == "messages":
+        return body
+    wire = loads(body)
+    told = wire.get("metadata") if type(wire) is dict else None
+    metadata = dict(told) if type(told) is dict else {}
+    for name in tenant.forward_metadata:
+        if len(metadata) < _MOST_METADATA:
+            metadata.setdefault(name, tenant.metadata[name])
+    return with_members(body, {"metadata": metadata})
+
+
+def _prepare(exchange: Exchange, admitted: Admitted) -> tuple[Prepared, Served]:
     """The parsed request lives only in here: keeping it while the backend is asked costs memory and cache."""
-    seen = pair.peek(exchange.client, raw)
-    gateway = exchange.gateway
-    exchange.model_requested = seen.model
-    exchange.stream = seen.stream
-    route = gateway.route(seen.model)
-    exchange.loss_policy = route.loss or LossPolicy()
-    served = exchange.served = gateway.served[route.upstream.name]
+    seen, route, served = admitted.seen, admitted.route, admitted.served
     try:
         return _prepare_for(exchange, route, served, seen), served
     except Rejected as rejected:
         if served.responses is None or not pair.wants_responses(rejected):
             raise
         served = exchange.served = served.responses
-        return _prepare_for(exchange, route, served, pair.peek(exchange.client, raw)), served
+        return _prepare_for(exchange, route, served, pair.peek(exchange.client, seen.raw)), served
 
 
 def _prepare_for(exchange: Exchange, route: ModelRoute, served: Served, seen: Peek) -> Prepared:
@@ -87,8 +107,8 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         responses_done=route.responses_done,
         reasoning_field=route.reasoning_field,
         always_stream=route.upstream.always_stream_upstream,
-        scope=(scope := exchange.gateway.scope(served.backend, exchange.request.headers)),
-        remembered=exchange.gateway.recall(scope.origin),
+        scope=(scope := exchange.scope(served.backend)),
+        remembered=exchange.gateway.recall(scope),
         refused_fields=refused_fields,
     )
 

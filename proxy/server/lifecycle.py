@@ -19,12 +19,13 @@ from aiohttp import web
 
 from proxy import __version__
 from proxy.canonical.errors import Error, ErrorClass, Reason
+from proxy.server.admin import Admin
 from proxy.server.app import App, Server
 from proxy.server.demo import start_demo
-from proxy.server.gateway import Gateway
-from proxy.server.probes import Admin
+from proxy.server.reloading import Reloading
+from proxy.server.runtime import Runtime
 from proxy.server.self_test import failed_translations
-from proxy.settings import Address, Settings
+from proxy.settings import Address, Loaded, Settings
 from proxy.telemetry.logs import AccessLog, configure_messages, write_stdout
 from proxy.upstream.dialects import UnknownDialect
 
@@ -40,9 +41,9 @@ _ENDED_AT_ONCE = 130
 log = logging.getLogger("dragoman")
 
 
-def run(settings: Settings, *, demo: bool = False) -> int:
-    """Serve until a signal says otherwise. The result is the exit code: 0, 1 for settings that can't be used, 2 when
-    the addresses can't be listened on.
+def run(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool = False) -> int:
+    """Serve until a signal says otherwise. `read`: reads the same configuration once more. The result is the exit code:
+    0, 1 for settings that can't be used, 2 when the addresses can't be listened on.
     """
     try:
         import uvloop
@@ -51,33 +52,38 @@ def run(settings: Settings, *, demo: bool = False) -> int:
     except ImportError:
         new_loop = None
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(serve(settings, demo=demo))
+        return runner.run(serve(loaded, read, demo=demo))
 
 
-async def serve(settings: Settings, *, demo: bool = False) -> int:
+async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool = False) -> int:
     """As `run`, inside a loop."""
+    settings = loaded.settings
     async with AsyncExitStack() as stack:
         if demo:
             backend = await start_demo()
             stack.push_async_callback(backend.close)
             settings = settings.with_demo_at(backend.base_url)
         try:
-            gateway = Gateway(settings, AccessLog(write_stdout))
+            runtime = Runtime(settings, AccessLog(write_stdout), loaded.digest)
         except (UnknownDialect, OSError) as error:
             _say(f"dragoman: {error}")
             return _MISTAKES
-        stack.push_async_callback(gateway.close)
-        configure_messages(gateway.scrub)
-        ending = Ending(gateway)
+        stack.push_async_callback(runtime.close)
+        configure_messages(runtime.scrub)
+        ending = Ending(runtime)
+        reloading = Reloading(runtime, loaded, read)
         try:
-            clients = await _listen(stack, Server(gateway, App(gateway)), settings.listen)
-            admin = await _listen(stack, Server(gateway, Admin(gateway, ending.begin)), settings.admin_listen)
+            clients = await _listen(stack, Server(runtime, App(runtime)), settings.listen)
+            admin = await _listen(
+                stack, Server(runtime, Admin(runtime, reloading, ending.begin)), settings.admin_listen
+            )
         except OSError as error:
             _say(f"dragoman: can't listen: {error.strerror or error}")
             return _UNUSABLE
-        gateway.failed_checks = failed_translations()
+        runtime.failed_checks = failed_translations()
         settle_memory()
         ending.watch_signals()
+        stack.enter_context(reloading.begun())
         _announce(settings, clients, admin)
         await ending.carry_out(clients)
     return _OK
@@ -110,9 +116,14 @@ def settle_memory() -> None:
 
 def _announce(settings: Settings, clients: Listener, admin: Listener) -> None:
     listen = Address(settings.listen.host, clients.port)
-    _say(f"Dragoman {__version__} listens on http://{listen}, without keys: whoever reaches it may use it.")
+    tenants = settings.tenants
+    who = "without keys: whoever reaches it may use it." if tenants is None else f"for {len(tenants)} tenants, by key."
+    _say(f"Dragoman {__version__} listens on http://{listen}, {who}")
     for name, upstream in settings.upstreams.items():
-        whose = "its own key" if upstream.api_key is not None else "the client's key"
+        if upstream.api_key is not None:
+            whose = "its own key"
+        else:
+            whose = "the client's key" if tenants is None else "no key of its own"
         _say(f"  upstream {name}: {upstream.protocol} at {upstream.base_url}, with {whose}")
     for route in settings.models:
         renamed = f" as {route.model}" if route.model else ""
@@ -129,11 +140,11 @@ def _say(line: str) -> None:
 class Ending:
     """The order in which serving ends."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._begun = asyncio.Event()
         self._signalled = False
-        self._lame_duck = gateway.settings.drain.lame_duck
+        self._lame_duck = runtime.gateway.settings.drain.lame_duck
 
     def watch_signals(self) -> None:
         """End on SIGTERM, and on SIGINT: that comes from a terminal, where no load balancer needs time to turn away."""
@@ -144,24 +155,24 @@ class Ending:
 
     def begin(self) -> None:
         """Refuse probes from now on, and let `carry_out` do the rest."""
-        self._gateway.draining = True
+        self._runtime.draining = True
         self._begun.set()
 
     async def carry_out(self, clients: Listener) -> None:
         """Wait for `begin`; return when nothing is open any more, or nothing can be waited for."""
         await self._begun.wait()
-        log.info("Draining: %d requests are open", len(self._gateway.open))
+        log.info("Draining: %d requests are open", len(self._runtime.open))
         await asyncio.sleep(self._lame_duck)
         await clients.site.stop()
         clients.server.pre_shutdown()  # connections that wait for a next request
-        if not await self._idle_within(self._gateway.settings.drain.max_stream):
-            for exchange in list(self._gateway.open):
+        if not await self._idle_within(self._runtime.gateway.settings.drain.max_stream):
+            for exchange in list(self._runtime.open):
                 exchange.watch.end(_going_down())
             await self._idle_within(_LAST_BYTES)
 
     async def _idle_within(self, seconds: float) -> bool:
         deadline = asyncio.get_running_loop().time() + seconds
-        while self._gateway.open:
+        while self._runtime.open:
             if asyncio.get_running_loop().time() >= deadline:
                 return False
             await asyncio.sleep(_POLL)
@@ -170,7 +181,7 @@ class Ending:
     def _on_signal(self, lame_duck: float) -> None:
         """The second signal ends at once; the first one does not, even if draining was begun by a request."""
         if self._signalled:
-            self._gateway.access.flush()
+            self._runtime.access.flush()
             os._exit(_ENDED_AT_ONCE)
         self._signalled = True
         if not self._begun.is_set():

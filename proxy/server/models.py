@@ -5,7 +5,6 @@ A backend that can't be asked is left out: a list with gaps is better than none.
 """
 
 import asyncio
-import hashlib
 import logging
 import re
 from collections.abc import Iterable, Mapping
@@ -15,12 +14,13 @@ from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.server.admission import admit_request, route_of
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.rate_limits import parse_moment, write_moment
 from proxy.settings import ModelRoute
 from proxy.tenancy.refusals import unknown_model
-from proxy.upstream.headers import read_credential, request_headers
+from proxy.upstream.headers import request_headers
 
 log = logging.getLogger("dragoman")
 
@@ -38,6 +38,7 @@ _LATEST = 253402300799  # the last second of the calendar
 
 async def list_models(exchange: Exchange) -> StreamResponse:
     """`GET /v1/models`. Raises `Rejected`."""
+    await admit_request(exchange)
     models = await _all_models(exchange)
     if "anthropic-version" in exchange.request.headers:
         return exchange.respond(200, dumps(_page(exchange, models)))
@@ -47,10 +48,10 @@ async def list_models(exchange: Exchange) -> StreamResponse:
 async def one_model(exchange: Exchange) -> StreamResponse:
     """`GET /v1/models/{id}`. Raises `Rejected`, MODEL_NOT_FOUND."""
     name = exchange.request.path.partition("/models/")[2].rstrip("/")
-    settings = exchange.gateway.settings
-    route = settings.route(name)
-    if route is None or name in (".", ".."):  # as a path, these would lead elsewhere
+    if name in (".", ".."):  # as a path, these would lead elsewhere
         raise Rejected(unknown_model(name))
+    route = route_of(exchange, name)
+    await admit_request(exchange)
     for model in await _all_models(exchange):
         if model["id"] == name:
             return exchange.respond(200, dumps(model))
@@ -64,9 +65,10 @@ async def one_model(exchange: Exchange) -> StreamResponse:
 
 async def _all_models(exchange: Exchange) -> list[Model]:
     """The configured names first, then what the backends list, each id once."""
-    gateway = exchange.gateway
+    gateway, caller = exchange.gateway, exchange.caller
     routes = gateway.settings.models
-    asked = list({route.upstream.name: gateway.served[route.upstream.name] for route in routes}.values())
+    names = dict.fromkeys(route.upstream.name for route in routes)
+    asked = [gateway.served[name] for name in names if caller is None or caller.may_ask(name)]
     answers = await asyncio.gather(*(_listed_by(exchange, served) for served in asked), return_exceptions=True)
     listed: dict[str, dict[str, Model]] = {}
     failures: list[Error] = []
@@ -86,7 +88,7 @@ async def _all_models(exchange: Exchange) -> list[Model]:
                 models.setdefault(name, model)
     if not models and failures:
         raise Rejected(failures[0])
-    return list(models.values())
+    return [model for name, model in models.items() if caller is None or caller.policy.allows_model(name)]
 
 
 def _configured(routes: Iterable[ModelRoute], listed: Mapping[str, Mapping[str, Model]]) -> Iterable[tuple[str, Model]]:
@@ -109,8 +111,7 @@ async def _listed_by(exchange: Exchange, served: Served) -> list[Model]:
 
 def _whose(exchange: Exchange, served: Served) -> bytes:
     """Two clients that bring keys of their own may see different models."""
-    credential = None if served.backend.holds_key else read_credential(exchange.request.headers)
-    return hashlib.blake2b(credential.key.encode(errors="surrogateescape")).digest() if credential else b""
+    return exchange.account(served.backend).digest
 
 
 async def _ask_for_all(exchange: Exchange, served: Served) -> list[Model]:
@@ -144,11 +145,14 @@ async def _get(exchange: Exchange, served: Served, path: str) -> Model | None:
     """The JSON object at `path`; None when the backend has no such thing. Raises `Rejected`."""
     backend = served.backend
     same_protocol = (backend.protocol == "messages") == (exchange.client == "messages")
-    headers = request_headers(backend, exchange.request.headers, exchange.id, same_protocol=same_protocol)
+    account = exchange.account(backend)
+    headers = request_headers(
+        backend, exchange.request.headers, exchange.id, account=account, same_protocol=same_protocol
+    )
     headers.pop("Content-Type", None)
     try:
         async with asyncio.timeout(_WITHIN):
-            answer = await exchange.gateway.pool.start(backend, backend.address(path), headers, None, "GET")
+            answer = await exchange.ask(backend, backend.address(path), headers, None, "GET")
             try:
                 body = await answer.read(_MAX_LIST)
                 answer.finish()

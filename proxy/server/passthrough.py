@@ -11,11 +11,17 @@ from aiohttp.web import BaseRequest, RequestPayloadError, StreamResponse
 from yarl import URL
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.jsontext import NotJson, dumps, loads, loads_exact
+from proxy.canonical.jsontext import NotJson, loads
+from proxy.server.admission import admit, admit_without_model
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.bodies import invite, read_body, too_large
 from proxy.server.exchange import JSON, Exchange
 from proxy.server.gateway import Served
+from proxy.server.told_usage import Told
+from proxy.settings.tenants import EndpointClass
+from proxy.tenancy.refusals import denied
+from proxy.tenancy.tenants import Caller
+from proxy.translation.passed_body import renamed
 from proxy.upstream.dialects import Protocol
 from proxy.upstream.headers import request_headers
 from proxy.upstream.pool import Answer
@@ -35,6 +41,21 @@ _OWNERS: tuple[tuple[str, tuple[Protocol, ...]], ...] = (
     ("/vector_stores", ("chat", "responses")),
     ("/batches", ("chat", "responses")),
 )
+# What of these is kept in a vendor's account, for all who share its key; and what neither is nor asks a model.
+_STORED = (
+    "/messages/batches",
+    "/responses",
+    "/conversations",
+    "/chat/completions",
+    "/files",
+    "/uploads",
+    "/vector_stores",
+    "/batches",
+)
+_COMPACT = "/responses/compact"
+_BATCH_OF_MESSAGES = "/messages/batches"
+# Their price can't be told from what they answer.
+_UNPRICED = ("/audio", "/images")
 _METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH"})
 
 
@@ -48,11 +69,19 @@ def owners_of(method: str, path: str, *, messages_client: bool) -> tuple[Protoco
     return ()
 
 
+def class_of(path: str) -> EndpointClass:
+    """The class, in tenants' policies, of an endpoint that is passed through."""
+    if path.rstrip("/") == _COMPACT:
+        return "generate"
+    return "stored" if path.startswith(_STORED) else "other"
+
+
 async def pass_through(exchange: Exchange) -> StreamResponse:
     """Forward the request and its answer as they are. Raises `Rejected`."""
     path = raw_path(exchange.request)
     owners = owners_of(exchange.request.method, path, messages_client=exchange.client == "messages")
-    body, served = await _read(exchange, owners)
+    _check_price(exchange, path)
+    body, served = await _read(exchange, owners, path)
     exchange.served = served
     query = exchange.request.rel_url.raw_query_string
     url = served.backend.address(path + (f"?{query}" if query else ""))
@@ -83,7 +112,7 @@ class _Upload:
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, as far as it is allowed to go."""
         exchange, content = self._exchange, self._exchange.request.content
-        limit = exchange.gateway.settings.max_body
+        limit = exchange.body_limit
         try:
             while chunk := await content.readany():
                 exchange.bytes_in += len(chunk)
@@ -97,17 +126,32 @@ class _Upload:
             raise self.failed from error
 
 
-async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes | _Upload | None, Served]:
+def _check_price(exchange: Exchange, path: str) -> None:
+    """A budget that can't see what something costs must not let it through."""
+    caller = exchange.caller
+    budget = caller.tenant.limits.budget if caller is not None else None
+    if budget is not None and budget.hard and path.startswith(_UNPRICED):
+        message = "This key's team has a budget, and what this endpoint costs can't be told."
+        raise Rejected(denied(Reason.ENDPOINT_DENIED, message))
+
+
+async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> tuple[bytes | _Upload | None, Served]:
     """The body and where it goes. A form with files is not looked into, nor what comes compressed and is no JSON."""
-    request = exchange.request
+    request, caller = exchange.request, exchange.caller
+    stored = exchange.endpoint == "stored"
+    served = _first(exchange, owners)
     if not request.body_exists:
-        return None, _first(exchange, owners)
+        await admit_without_model(exchange, served, stored=stored)
+        return None, served
     compressed = request.headers.get("Content-Encoding") is not None and request.content_type != JSON
     if compressed or request.content_type.startswith("multipart/"):
-        if (request.content_length or 0) > exchange.gateway.settings.max_body:
-            raise too_large(exchange.gateway.settings.max_body)
+        if (request.content_length or 0) > exchange.body_limit:
+            raise too_large(exchange.body_limit)
+        if caller is not None and not stored:
+            caller.policy.check_form()
+        await admit_without_model(exchange, served, stored=stored)
         await invite(request)
-        return _Upload(exchange), _first(exchange, owners)
+        return _Upload(exchange), served
     raw = await read_body(exchange)
     try:
         wire = loads(raw)
@@ -116,23 +160,38 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...]) -> tuple[bytes
             message = f"The request body is not valid JSON: {error}"
             raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)) from error
         wire = None
-    if type(wire) is not dict or type(name := wire.get("model")) is not str:
-        return raw, _first(exchange, owners)
-    return _routed(exchange, owners, raw, name)
+    if type(wire) is not dict or (type(wire.get("model")) is not str and exchange.endpoint != "generate"):
+        if caller is not None:
+            raw = _looked_into(exchange, caller, path, raw, wire)
+        await admit_without_model(exchange, served, stored=stored)
+        return raw, served
+    return await _routed(exchange, owners, raw)
 
 
-def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes, name: str) -> tuple[bytes, Served]:
+def _looked_into(exchange: Exchange, caller: Caller, path: str, raw: bytes, wire: object) -> bytes:
+    """The body of a request that names no model itself. Raises `Rejected`."""
+    policy = caller.policy
+    if type(wire) is not dict:
+        policy.check_form()
+    elif path.rstrip("/") == _BATCH_OF_MESSAGES:
+        if caller.tenant.limits.counts_tokens:
+            policy.check_hidden_requests()
+        return policy.check_batch(raw, wire)
+    elif path.rstrip("/") == "/batches":
+        policy.check_hidden_requests()
+    else:
+        policy.check_request(exchange.client, raw, wire)
+    return raw
+
+
+async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) -> tuple[bytes, Served]:
     """The body with the backend's name for its model, and that backend."""
-    gateway = exchange.gateway
-    exchange.model_requested = name
-    route = gateway.route(name)
+    admitted = await admit(exchange, raw)
+    seen, route = admitted.seen, admitted.route
     if route.upstream.protocol not in owners:
         raise Rejected(_nobody(exchange))
-    exchange.model = route.model or name
-    if exchange.model != name:
-        wire = loads_exact(raw)
-        raw = dumps({**wire, "model": exchange.model}) if type(wire) is dict else raw
-    return raw, gateway.served[route.upstream.name]
+    exchange.model = route.model or seen.model
+    return renamed(seen.raw, seen.model, exchange.model), admitted.served
 
 
 def _first(exchange: Exchange, owners: tuple[Protocol, ...]) -> Served:
@@ -150,19 +209,19 @@ def _nobody(exchange: Exchange) -> Error:
 
 async def _start(exchange: Exchange, served: Served, url: URL, body: bytes | _Upload | None) -> Answer:
     request = exchange.request
-    headers = request_headers(served.backend, request.headers, exchange.id, same_protocol=True)
+    account = exchange.account(served.backend)
+    headers = request_headers(served.backend, request.headers, exchange.id, account=account, same_protocol=True)
     headers["Accept"] = "*/*"
     headers.pop("Content-Type", None)
     if body is not None and (content_type := request.headers.get("Content-Type")):
         headers["Content-Type"] = content_type  # with the boundary of its parts
-    pool = exchange.gateway.pool
     if not isinstance(body, _Upload):
-        return await pool.start(served.backend, url, headers, body, request.method)
+        return await exchange.ask(served.backend, url, headers, body, request.method)
     for name in ("Content-Encoding", "Content-Length"):
         if name in request.headers:
             headers[name] = request.headers[name]
     try:
-        return await pool.start(served.backend, url, headers, body.chunks(), request.method)
+        return await exchange.ask(served.backend, url, headers, body.chunks(), request.method)
     except Rejected:
         if body.failed is not None:
             raise body.failed from None
@@ -172,14 +231,19 @@ async def _start(exchange: Exchange, served: Served, url: URL, body: bytes | _Up
 async def _copy(exchange: Exchange, served: Served, answer: Answer) -> StreamResponse:
     """The answer's body as it comes."""
     response = await exchange.begin_copy(answer)
+    told = Told() if exchange.counting else None
     watch, limits = exchange.watch, served.limits
     watch.wait(limits.idle)
     while chunk := await answer.readany():
         watch.wait(limits.client_write)
         await response.write(chunk)
         exchange.bytes_out += len(chunk)
+        if told is not None:
+            told.hear(chunk)
         watch.wait(limits.idle)
     answer.finish()
     exchange.outcome = "ok"
+    if told is not None:
+        exchange.spent = told.usage(exchange.prompt_estimate)
     await response.write_eof()
     return response

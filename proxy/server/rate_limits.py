@@ -5,11 +5,13 @@ has and the other lacks is left out, never invented.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import ceil
 from typing import Literal, NamedTuple
+
+from proxy.tenancy import limits
 
 Family = Literal["openai", "anthropic"]
 
@@ -40,6 +42,16 @@ def translate(headers: Mapping[str, str], source: Family, target: Family, now: f
         found = [("requests", _from_anthropic(headers, "requests", now)), ("tokens", _anthropic_tokens(headers, now))]
     write = _to_openai if target == "openai" else _to_anthropic
     return [header for unit, window in found if window is not None for header in write(unit, window, now)]
+
+
+def write_windows(windows: Iterable[limits.Window], target: Family, now: float) -> list[tuple[str, str]]:
+    """Limits of our own, in the spelling of a family."""
+    write = _to_openai if target == "openai" else _to_anthropic
+    return [
+        header
+        for unit, limit, remaining, reset in windows
+        for header in write(unit, Window(str(limit), str(remaining), reset), now)
+    ]
 
 
 def reset_of(headers: Mapping[str, str], source: Family, now: float) -> float | None:

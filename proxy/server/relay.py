@@ -27,7 +27,7 @@ class Relay(ClientStream):
         super().__init__(exchange, served)
         self._headers = headers
         self._prepared = prepared
-        self._translation = prepared.translation(exchange.gateway.scrub)
+        self._translation = prepared.translation(exchange.scrub)
         self._watch = exchange.watch
         self._answer: Answer | None = None
 

@@ -15,8 +15,6 @@ from typing import BinaryIO, Final
 
 import orjson
 
-from proxy.telemetry.scrubber import Scrubber
-
 _FLUSH_AFTER: Final = 0.25  # seconds that a record may wait for others
 _FLUSH_AT: Final = 64 * 1024  # bytes
 
@@ -63,7 +61,7 @@ def _second(second: int) -> str:
 
 
 class _JsonLines(logging.Formatter):
-    def __init__(self, scrub: Scrubber) -> None:
+    def __init__(self, scrub: Callable[[str], str]) -> None:
         super().__init__()
         self._scrub = scrub
 
@@ -106,7 +104,7 @@ def write_stdout(lines: bytes, stream: BinaryIO | None = None) -> None:
         return
 
 
-def configure_messages(scrub: Scrubber, level: int = logging.INFO) -> None:
+def configure_messages(scrub: Callable[[str], str], level: int = logging.INFO) -> None:
     """Send the messages of all libraries to stdout, scrubbed."""
     handler = _Stdout(write_stdout)
     handler.setFormatter(_JsonLines(scrub))

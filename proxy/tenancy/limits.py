@@ -62,7 +62,10 @@ class Standing(NamedTuple):
 
 
 class Limiter(Protocol):
-    """In this process (`memory.py`) or over all replicas (`shared.py`)."""
+    """In this process (`memory.py`) or over all replicas (`shared.py`). `ready`: requests can be admitted."""
+
+    @property
+    def ready(self) -> bool: ...
 
     async def reserve(self, tenant: Tenant, demand: Demand) -> Lease | Refused:
         """All or nothing: what refuses takes nothing."""

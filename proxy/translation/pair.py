@@ -30,7 +30,7 @@ from proxy.translation.emulation import Emulation, Stage, staged
 from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.error_fields import client_name, reword
 from proxy.translation.pass_through import PassThrough
-from proxy.translation.passed_body import for_messages, renamed, without_envelopes
+from proxy.translation.passed_body import for_messages, renamed, with_members, without_envelopes
 from proxy.translation.reading import Scrub, WayBack, undecodable
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
@@ -74,8 +74,9 @@ class Options:
     refused_fields: frozenset[str] = frozenset()
 
 
-def peek(client: ClientProtocol, raw: bytes) -> Peek:
-    """Parse the body as far as routing needs it. Raises `Rejected`, class INVALID."""
+def peek(client: ClientProtocol, raw: bytes, default_model: str | None = None) -> Peek:
+    """Parse the body as far as routing needs it. `default_model`: of one that names none. Raises `Rejected`, class
+    INVALID."""
     try:
         parsed = loads(raw)
     except NotJson as problem:
@@ -83,6 +84,9 @@ def peek(client: ClientProtocol, raw: bytes) -> Peek:
     if type(parsed) is not dict:
         raise Rejected(_malformed("The request body must be a JSON object."))
     wire: Wire = parsed
+    if default_model is not None and wire.get("model") is None:
+        raw = with_members(raw, {"model": default_model})
+        wire["model"] = default_model
     model = need_text(wire, "model", ())
     if not model:
         invalid(("model",), "must not be empty.")

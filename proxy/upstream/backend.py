@@ -4,16 +4,19 @@ import asyncio
 import re
 import ssl
 from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 from aiohttp import ClientTimeout
 from multidict import CIMultiDict, CIMultiDictProxy
+from pydantic import SecretStr
 from yarl import URL
 
 from proxy import __version__
 from proxy.canonical.target import Dialect
 from proxy.settings import Upstream
 from proxy.translation.envelope import origin_of
+from proxy.upstream.account import Account
 from proxy.upstream.dialects import Protocol, dialect_for
 
 _VERSION = re.compile(r"/v\d\w*$")
@@ -31,19 +34,28 @@ _WHOLE, _STREAMED = ":rawPredict", ":streamRawPredict"
 _COUNTING = "/models/count-tokens:rawPredict"
 
 
+class OlderKey(NamedTuple):
+    """A key that has been replaced, and `until` when it may still be tried where the new one is refused: the vendor may
+    take a while to know it. Seconds of the monotonic clock."""
+
+    key: SecretStr
+    until: float
+
+
 class Backend:
     """`holds_key`: the proxy has a key of its own for it."""
 
     __slots__ = (
         "_query",
         "_root",
+        "_shared_origin",
         "_url",
         "dialect",
         "headers",
         "holds_key",
         "key_header",
         "name",
-        "origin",
+        "older",
         "protocol",
         "settings",
         "slots",
@@ -51,17 +63,21 @@ class Backend:
         "tls",
     )
 
-    def __init__(self, upstream: Upstream) -> None:
-        """Raises `UnknownDialect`, and OSError (`ssl.SSLError` is one) for a certificate that can't be read."""
+    def __init__(self, upstream: Upstream, older: OlderKey | None = None) -> None:
+        """`older`: the key that the upstream had before.
+
+        Raises `UnknownDialect`, and OSError (`ssl.SSLError` is one) for a certificate that can't be read."""
         self.settings = upstream
+        self.older = older
         self.name = upstream.name
         self.protocol: Protocol = upstream.protocol
         self.dialect: Dialect = dialect_for(
             upstream.protocol, upstream.base_url, upstream.dialect, upstream.dialect_flags
         )
         self.holds_key = upstream.api_key is not None
-        key = upstream.api_key.get_secret_value() if upstream.api_key is not None else ""
-        self.origin = self.origin_with(key)
+        self._shared_origin = self._origin_with(
+            upstream.api_key.get_secret_value() if upstream.api_key is not None else ""
+        )
         self.key_header = _key_header(self.protocol, self.dialect)
         self.headers = _fixed_headers(upstream, self.protocol, self.key_header)
         self._root, _, self._query = upstream.base_url.partition("?")
@@ -70,10 +86,20 @@ class Backend:
         self.tls: ssl.SSLContext | bool = _tls(upstream)
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
 
-    def origin_with(self, key: str) -> str:
-        """What names this backend, used with a key, in envelopes (mapping.md 8.6)."""
+    def origin_of(self, account: Account) -> str:
+        """What names this backend, asked with the account's key, in envelopes (mapping.md 8.6)."""
+        if account.key is None:
+            return self._shared_origin
+        return self._origin_with(account.key)
+
+    def _origin_with(self, key: str) -> str:
         host = urlsplit(self.settings.base_url).netloc
         return origin_of(self.protocol, self.dialect.family, host, key)
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether it was made from files, whose content may change under the same name."""
+        return self.settings.ca_file is not None or self.settings.client_cert is not None
 
     @property
     def offers_responses(self) -> bool:

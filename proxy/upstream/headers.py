@@ -1,7 +1,7 @@
 """The headers of a request to a backend (operations.md 2.3, mapping.md 15.3).
 
-Little of what a client sent goes on: its credential only when the proxy holds none for this backend, and headers of
-a vendor only to the same protocol. Everything else describes the client or the hop, and stays here.
+Little of what a client sent goes on: headers of a vendor, and only to the same protocol. Its credential does where the
+account is its own. Everything else describes the client or the hop, and stays here.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from typing import NamedTuple
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.upstream.account import SHARED, Account
 from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.dialects import Protocol
 
@@ -48,11 +49,19 @@ def read_credential(headers: CIMultiDictProxy[str]) -> Credential | None:
     return None
 
 
+def client_account(backend: Backend, headers: CIMultiDictProxy[str]) -> Account:
+    """The account where nobody is asked for a key: the upstream's own, and a client's where it has none."""
+    if backend.holds_key or (credential := read_credential(headers)) is None:
+        return SHARED
+    return Account(credential.key, credential.header)
+
+
 def request_headers(
     backend: Backend,
     client: CIMultiDictProxy[str],
     request_id: str,
     *,
+    account: Account,
     same_protocol: bool,
     openai_client: bool = False,
     betas: tuple[str, ...] = (),
@@ -75,11 +84,12 @@ def request_headers(
         told = [name for value in headers.getall("Anthropic-Beta", ()) for name in value.split(",")]
         names = dict.fromkeys(name.strip() for name in (*told, *betas) if name.strip())
         headers["Anthropic-Beta"] = ",".join(names)
-    if not backend.holds_key and (credential := read_credential(client)):
-        as_it_came = same_protocol and backend.protocol == "messages"
-        header = credential.header if as_it_came else backend.key_header
-        headers[header] = write_key(header, credential.key)
-        if same_protocol:
+    if account.key is not None:
+        as_it_came = account.header is not None and same_protocol and backend.protocol == "messages"
+        header = account.header if as_it_came and account.header else backend.key_header
+        headers.pop(backend.key_header, None)
+        headers[header] = write_key(header, account.key)
+        if same_protocol and account.of_client:
             for name in _WITH_OWN_KEY[backend.protocol]:
                 if name in client:
                     headers[name] = _plain(name, client[name])

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -13,9 +13,13 @@ import orjson
 from aiohttp import web
 from pydantic import SecretStr
 
+from proxy.server.admin import Admin
 from proxy.server.app import App, Server
 from proxy.server.gateway import Gateway
-from proxy.settings import LossPolicy, ModelRoute, ProfileEntry, ProtocolName, Settings, Timeouts, Upstream
+from proxy.server.reloading import Reloading
+from proxy.server.runtime import Runtime
+from proxy.settings import Loaded, LossPolicy, ModelRoute, ProfileEntry, ProtocolName, Settings, Timeouts, Upstream
+from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import AccessLog
 from tests.upstream.scripted import Scripted, Step, reply, stream
 
@@ -175,9 +179,14 @@ class Proxy:
     """A proxy that serves."""
 
     url: str
-    gateway: Gateway
+    runtime: Runtime
     session: aiohttp.ClientSession
     access: "Records"
+
+    @property
+    def gateway(self) -> Gateway:
+        """The configuration in force."""
+        return self.runtime.gateway
 
     async def record(self) -> dict[str, object]:
         """The record of the one exchange that there was, once it has ended."""
@@ -217,6 +226,21 @@ class Records(AccessLog):
 
 
 @asynccontextmanager
+async def operated(
+    proxy: Proxy, drain: Callable[[], None] = lambda: None, read: Callable[[], Loaded] | None = None
+) -> AsyncIterator[str]:
+    """The admin listener of a proxy that serves."""
+    reloading = Reloading(proxy.runtime, Loaded(proxy.gateway.settings), read)
+    runner = web.ServerRunner(Server(proxy.runtime, Admin(proxy.runtime, reloading, drain)), shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
 async def before(
     protocol: ProtocolName,
     *scripts: Sequence[Step] | bytes,
@@ -241,8 +265,10 @@ async def serving(
     max_body: int = 32 * 2**20,
     reasoning_cache: bool = False,
     model_profiles: Iterable[ProfileEntry] = (),
+    tenants: Iterable[Tenant] | None = None,
+    **more: object,
 ) -> AsyncIterator[Proxy]:
-    """A proxy before these upstreams; without `models` the first one gets them all."""
+    """A proxy before these upstreams; without `models` the first one gets them all. `more`: of `Settings`."""
     if timeouts is not None and models is None:
         upstreams = tuple(replace(entry, timeouts=timeouts) for entry in upstreams)
     settings = Settings(
@@ -252,16 +278,18 @@ async def serving(
         max_body=max_body,
         reasoning_cache=reasoning_cache,
         model_profiles=tuple(model_profiles),
+        tenants=None if tenants is None else {tenant.name: tenant for tenant in tenants},
+        **more,  # type: ignore[arg-type]
     )
     access = Records()
-    gateway = Gateway(settings, access)
-    gateway.failed_checks = []
-    runner = web.ServerRunner(Server(gateway, App(gateway)), shutdown_timeout=1)
+    runtime = Runtime(settings, access)
+    runtime.failed_checks = []
+    runner = web.ServerRunner(Server(runtime, App(runtime)), shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
         try:
-            yield Proxy(f"http://127.0.0.1:{runner.addresses[0][1]}", gateway, session, access)
+            yield Proxy(f"http://127.0.0.1:{runner.addresses[0][1]}", runtime, session, access)
         finally:
-            await gateway.close()
+            await runtime.close()
             await runner.cleanup()

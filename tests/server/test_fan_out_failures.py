@@ -241,7 +241,7 @@ async def test_connections_are_left_for_the_next(streamed: bool) -> None:
     (more,) = says("messages", "Four.", streamed=streamed, meet=False)
     async with fanning("messages", *says("messages", *WORDS, streamed=streamed), more) as (proxy, backend):
         await proxy.post(PATHS["chat"], wish(3, stream=streamed))
-        await proxy.gateway.pool.settled()
+        await proxy.runtime.pool.settled()
         await proxy.post(PATHS["chat"], wish(1, stream=streamed))
     assert backend.connections == 3
 

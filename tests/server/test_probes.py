@@ -3,16 +3,14 @@
 import json
 
 import pytest
-from aiohttp import web
 
 from proxy import __version__
 from proxy.canonical.errors import Error, ErrorClass, Rejected
 from proxy.canonical.target import Target
-from proxy.server.app import Server
-from proxy.server.probes import Admin, is_local
+from proxy.server.admin import is_local
 from proxy.server.self_test import failed_translations
 from proxy.translation.pair import Peek
-from tests.server.serving import before
+from tests.server.serving import before, operated
 
 
 @pytest.mark.parametrize(
@@ -37,8 +35,8 @@ async def test_whoever_asks_whether_we_are_there_is_told(
 
 async def test_one_that_is_not_ready_says_why() -> None:
     async with before("chat", []) as (proxy, _):
-        proxy.gateway.failed_checks = ["chat>messages"]
-        proxy.gateway.draining = True
+        proxy.runtime.failed_checks = ["chat>messages"]
+        proxy.runtime.draining = True
         status, _, body = await proxy.ask("GET", "/readyz")
         healthy, _, _ = await proxy.ask("GET", "/healthz")
     assert (status, json.loads(body)) == (503, {"status": "not ready", "failed": ["chat>messages", "draining"]})
@@ -62,14 +60,12 @@ async def test_the_admin_listener_has_these_and_no_others(
     method: str, path: str, status: int, wire: dict[str, object]
 ) -> None:
     drained: list[None] = []
-    async with before("chat", []) as (proxy, _):
-        runner = web.ServerRunner(Server(proxy.gateway, Admin(proxy.gateway, lambda: drained.append(None))))
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}{path}"
-        async with proxy.session.request(method, url) as response:
-            seen = response.status, json.loads(await response.read())
-        await runner.cleanup()
+    async with (
+        before("chat", []) as (proxy, _),
+        operated(proxy, lambda: drained.append(None)) as url,
+        proxy.session.request(method, url + path) as response,
+    ):
+        seen = response.status, json.loads(await response.read())
     assert seen == (status, wire)
     assert len(drained) == (1 if (method, path) == ("POST", "/admin/drain") else 0)
 
@@ -94,17 +90,12 @@ def test_who_is_on_this_machine(remote: str | None, local: bool) -> None:
 
 async def test_draining_is_begun_from_this_machine_by_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     drained: list[None] = []
-    async with before("chat", []) as (proxy, _):
-        runner = web.ServerRunner(Server(proxy.gateway, Admin(proxy.gateway, lambda: drained.append(None))))
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}/admin/drain"
-        async with proxy.session.post(url, headers={"origin": "http://elsewhere.example"}) as response:
+    async with before("chat", []) as (proxy, _), operated(proxy, lambda: drained.append(None)) as url:
+        async with proxy.session.post(f"{url}/admin/drain", headers={"origin": "http://elsewhere.example"}) as response:
             seen = [response.status]
-        monkeypatch.setattr("proxy.server.probes.is_local", lambda _remote: False)
-        async with proxy.session.post(url) as response:
+        monkeypatch.setattr("proxy.server.admin.is_local", lambda _remote: False)
+        async with proxy.session.post(f"{url}/admin/drain") as response:
             seen.append(response.status)
-        await runner.cleanup()
     assert (seen, drained) == ([403, 403], [])
 
 

@@ -282,7 +282,7 @@ async def test_a_stream_leaves_its_connection_to_the_backend_for_the_next(protoc
     async with before(protocol, says_hello(protocol, streamed=True)) as (proxy, backend):
         for client in ("chat", "messages", protocol):
             await proxy.post(PATHS[client], streamed(client))
-            await proxy.gateway.pool.settled()
+            await proxy.runtime.pool.settled()
     assert {asked.connection for asked in backend.asked} == {1}
 
 

@@ -6,8 +6,9 @@ from pydantic import SecretStr
 
 from proxy import __version__
 from proxy.settings import ProtocolName, Upstream
+from proxy.upstream.account import SHARED
 from proxy.upstream.backend import Backend
-from proxy.upstream.headers import request_headers
+from proxy.upstream.headers import client_account, request_headers
 
 URL = "https://backend.example/v1"
 FIXED = {
@@ -59,7 +60,9 @@ def sent(
         headers={name: SecretStr(value) for name, value in (headers or {}).items()},
     )
     seen = CIMultiDictProxy(CIMultiDict(client))
-    return dict(request_headers(Backend(upstream), seen, "req_1", same_protocol=same_protocol))
+    backend = Backend(upstream)
+    account = client_account(backend, seen)
+    return dict(request_headers(backend, seen, "req_1", account=account, same_protocol=same_protocol))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_a_translated_request_keeps_its_idempotency_key_at_its_own_vendor(
 ) -> None:
     backend = Backend(Upstream("u", protocol, URL, dialect=dialect))
     client = CIMultiDictProxy(CIMultiDict(TALKATIVE))
-    got = request_headers(backend, client, "req_1", same_protocol=False, openai_client=openai_client)
+    got = request_headers(backend, client, "req_1", account=SHARED, same_protocol=False, openai_client=openai_client)
     assert ("Idempotency-Key" in got, "OpenAI-Beta" in got) == (told, False)
 
 
@@ -160,6 +163,11 @@ def test_headers_of_the_settings_replace_and_add() -> None:
 def test_features_that_a_translated_request_uses(said: str | None, told: str) -> None:
     upstream = Upstream("u", "messages", URL, headers={"anthropic-beta": SecretStr(said)} if said else {})
     got = request_headers(
-        Backend(upstream), CIMultiDictProxy(CIMultiDict()), "req_1", same_protocol=False, betas=("mcp-1",)
+        Backend(upstream),
+        CIMultiDictProxy(CIMultiDict()),
+        "req_1",
+        account=SHARED,
+        same_protocol=False,
+        betas=("mcp-1",),
     )
     assert got.getall("Anthropic-Beta") == [told]

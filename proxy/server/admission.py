@@ -1,0 +1,190 @@
+"""Whether a request may go on, and what it holds while it does: the one place for all endpoints (operations.md 1).
+
+Around a handler stands `Admission`: it knows who calls, and settles at the end, whatever the end is. A handler has to
+call `admit`, or `admit_without_body`, before it asks a backend; what has not been admitted can't (`Exchange.ask`).
+"""
+
+import time
+from dataclasses import dataclass
+from types import TracebackType
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server import spending
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Served
+from proxy.settings import LossPolicy, ModelRoute
+from proxy.tenancy.keys import AuthFailure
+from proxy.tenancy.limits import Demand, Refused
+from proxy.tenancy.refusals import unknown_model
+from proxy.tenancy.tenants import Caller
+from proxy.translation import pair
+from proxy.translation.pair import Peek
+
+_MOST_KEYS = 100_000  # whose last use is remembered
+_DAY = frozenset({Reason.RPD, Reason.TPD})
+_OF_TOKENS = frozenset({Reason.TPM, Reason.TPD})
+_SAID = {
+    Reason.RPM: "requests a minute",
+    Reason.RPD: "requests a day",
+    Reason.TPM: "tokens a minute",
+    Reason.TPD: "tokens a day",
+    Reason.CONCURRENCY: "requests at once",
+}
+
+
+@dataclass(slots=True)
+class Admitted:
+    """A request that may go on, and where to. `seen.raw` is what the policy made of the client's bytes."""
+
+    seen: Peek
+    route: ModelRoute
+    served: Served
+
+
+class Admission:
+    """Leaving it settles."""
+
+    __slots__ = ("_exchange",)
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def __enter__(self) -> "Admission":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        spending.settle(self._exchange)
+
+    def identify(self) -> None:
+        """Find out who calls. Raises `Rejected` for whom the endpoint is not."""
+        _identify(self._exchange)
+
+
+def _identify(exchange: Exchange) -> None:
+    gateway, request = exchange.gateway, exchange.request
+    tenants, endpoint = gateway.tenants, exchange.endpoint
+    if tenants is None or endpoint is None:  # a path that does not exist is told to anyone
+        exchange.admitted = tenants is None
+        return
+    runtime, now = gateway.runtime, time.time()
+    found = tenants.identify(request.headers, now)
+    runtime.metrics.count_auth(found.reason if isinstance(found, AuthFailure) else None)
+    if isinstance(found, AuthFailure):
+        exchange.key_id = found.kid
+        exchange.logged_reason = found.reason
+        raise Rejected(_unauthenticated(found.reason))
+    exchange.caller = found
+    exchange.key_id = found.kid
+    if len(runtime.key_uses) < _MOST_KEYS or found.kid in runtime.key_uses:
+        runtime.key_uses[found.kid] = now
+    policy = found.policy
+    policy.check_address(exchange.client_ip)
+    policy.check_protocol(exchange.client)
+    policy.check_endpoint(endpoint, own_key=found.tenant.upstream.mode != "shared")
+    exchange.body_limit = min(exchange.body_limit, found.tenant.limits.max_body_bytes or exchange.body_limit)
+
+
+def _unauthenticated(reason: Reason) -> Error:
+    """One text for all keys that are not good: which of the reasons it is, is in the log alone."""
+    if reason is Reason.AUTH_MISSING:
+        message = "You didn't provide an API key. Send it as a bearer token in Authorization, or in x-api-key."
+        return Error(ErrorClass.AUTHENTICATION, message, reason=reason)
+    return Error(ErrorClass.AUTHENTICATION, "Incorrect API key provided.", reason=Reason.AUTH_UNKNOWN)
+
+
+async def admit(exchange: Exchange, raw: bytes) -> Admitted:
+    """A request for a model. Raises `Rejected`."""
+    admitted, demand = examine(exchange, raw)
+    await _reserve(exchange, demand)
+    return admitted
+
+
+async def admit_without_model(exchange: Exchange, served: Served, *, stored: bool = False) -> None:
+    """A request that names no model: it counts as one, and costs what its answer says. Raises `Rejected`.
+
+    `stored`: it is about what a vendor's account keeps.
+    """
+    caller = exchange.caller
+    if caller is not None and stored:
+        caller.policy.check_endpoint("stored", own_key=exchange.account(served.backend).key is not None)
+    await _reserve(exchange, spending.plain_demand(served))
+
+
+async def admit_request(exchange: Exchange) -> None:
+    """A request that no one backend answers. Raises `Rejected`."""
+    await _reserve(exchange, Demand(0, 0, False, exchange.gateway.settings.timeouts.total_whole))
+
+
+def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
+    """What the policy says of a request for a model, and what it will take. Raises `Rejected`."""
+    gateway, caller = exchange.gateway, exchange.caller
+    policy = caller.policy if caller is not None else None
+    seen = pair.peek(exchange.client, raw, policy.default_model if policy is not None else None)
+    exchange.model_requested = seen.model
+    exchange.stream = seen.stream
+    route = route_of(exchange, seen.model)
+    served = exchange.served = gateway.served[route.upstream.name]
+    if caller is None or policy is None:
+        return Admitted(seen, route, served), spending.NOTHING
+    exchange.account(served.backend)
+    policy.check_request(exchange.client, seen.raw, seen.wire)
+    if exchange.endpoint == "generate":
+        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire)
+    return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
+
+
+def route_of(exchange: Exchange, model: str) -> ModelRoute:
+    """Where a model goes for this caller. Raises `Rejected`, class MODEL_NOT_FOUND, in one text for what is unknown
+    and what is not allowed."""
+    caller = exchange.caller
+    if caller is not None:
+        caller.policy.check_model(model)
+    route = exchange.gateway.settings.route(model)
+    if route is None:
+        raise Rejected(unknown_model(model))
+    exchange.loss_policy = _loss_policy(route, caller)
+    return route
+
+
+def _loss_policy(route: ModelRoute, caller: Caller | None) -> LossPolicy:
+    """The strictest of what the model's entry and the tenant say."""
+    own = caller.tenant.loss if caller is not None else None
+    if route.loss is None or own is None:
+        return route.loss or own or LossPolicy()
+    return route.loss.with_other(own)
+
+
+async def _reserve(exchange: Exchange, demand: Demand) -> None:
+    """Take what the request needs, all or nothing, exactly once. Raises `Rejected`."""
+    caller = exchange.caller
+    if caller is not None:
+        if exchange.lease is not None:
+            raise RuntimeError("An exchange reserves once")
+        runtime = exchange.gateway.runtime
+        taken = await runtime.limiter.reserve(caller.tenant, demand)
+        exchange.windows = taken.windows
+        if isinstance(taken, Refused):
+            runtime.metrics.count_limited(caller.tenant.name, taken.reason)
+            raise Rejected(_limited(taken))
+        exchange.lease = taken
+    exchange.admitted = True
+
+
+def _limited(refused: Refused) -> Error:
+    reason = refused.reason
+    if reason is Reason.BUDGET:
+        message = "You exceeded your current quota: the budget of this key's team is used up."
+        return Error(ErrorClass.QUOTA, message, reason=reason)
+    if reason not in _SAID:
+        message = "The limits of this key can't be checked now. Try again soon."
+        return Error(ErrorClass.OVERLOADED, message, reason=Reason.OVERLOADED, retry_after=1)
+    message = f"Rate limit reached: this key's team has used its {_SAID[reason]}."
+    error = Error(ErrorClass.RATE_LIMIT, message, "rate_limit_exceeded", reason=reason)
+    error.type = "tokens" if reason in _OF_TOKENS else "requests"
+    if reason in _DAY or refused.retry_after is None:
+        error.should_retry = False  # it would wait for hours
+    else:
+        error.retry_after = refused.retry_after
+    return error

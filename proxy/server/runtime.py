@@ -1,0 +1,127 @@
+"""What lives as long as the process, whatever configuration is in force: connections, limits, records, what is open."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from proxy.canonical.usage import Usage
+from proxy.server.gateway import Gateway
+from proxy.server.local_tokenizers import Tokenizers
+from proxy.server.reasoning_cache import ReasoningCache
+from proxy.settings import Settings
+from proxy.telemetry.audit import AuditLog
+from proxy.telemetry.logs import AccessLog
+from proxy.telemetry.losses import LossLog
+from proxy.telemetry.metrics import Metrics
+from proxy.tenancy.estimates import Estimates
+from proxy.tenancy.limits import Limiter
+from proxy.tenancy.memory import MemoryLimiter
+from proxy.tenancy.shared import SharedLimiter
+from proxy.upstream.pool import Pool
+
+if TYPE_CHECKING:
+    from proxy.server.exchange import Exchange
+
+
+@dataclass(slots=True)
+class Used:
+    """Sums over all requests of a tenant; cost is in micro-dollars."""
+
+    requests: int = 0
+    refused: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+
+    def add(self, usage: Usage | None, micro_usd: int | None, *, refused: bool) -> None:
+        """One more request. `usage`: None where nothing was used, or nobody asked."""
+        self.requests += 1
+        self.refused += refused
+        self.cost += micro_usd or 0
+        if usage is not None:
+            self.input_tokens += usage.prompt
+            self.output_tokens += usage.output
+
+    def told(self) -> dict[str, object]:
+        """For the operator."""
+        return {
+            "requests": self.requests,
+            "refused": self.refused,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cost_usd": self.cost / 1e6,
+        }
+
+
+class Runtime:
+    """Made inside the loop that serves. `close()` it there. `gateway`: the configuration in force."""
+
+    def __init__(self, settings: Settings, access: AccessLog, digest: str = "") -> None:
+        """`digest`: of the configuration's text.
+
+        Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
+        self.access = access
+        self.audit = AuditLog(access)
+        self.loss_log = LossLog()
+        self.metrics = Metrics()
+        self.tokenizers = Tokenizers()
+        self.reasoning = ReasoningCache()
+        self.limiter = _limiter(settings, self.metrics)
+        self.estimates = Estimates()
+        self.key_uses: dict[str, float] = {}  # by kid: Unix seconds
+        self.open: set[Exchange] = set()
+        self.failed_checks = ["started"]
+        self.draining = False
+        self.pool = Pool()
+        self._secrets: set[str] = set()
+        self._used: dict[str, Used] = {}
+        self.gateway = Gateway(settings, self, digest=digest)
+
+    def make_ready(self, settings: Settings, digest: str) -> Gateway:
+        """Another configuration to `take`. May be called in another thread. Raises as the constructor does."""
+        return Gateway(settings, self, self.gateway, digest)
+
+    def take(self, gateway: Gateway) -> None:
+        """Put it in force; what is open goes on with the one that it began with."""
+        gone = (self.gateway.settings.tenants or {}).keys() - (gateway.settings.tenants or {}).keys()
+        self.gateway = gateway
+        self.metrics.forget_tenants(gone)
+        for name in gone:
+            self._used.pop(name, None)
+
+    def used_by(self, tenant: str) -> Used:
+        """What a tenant has used since the process began."""
+        return self._used.setdefault(tenant, Used())
+
+    def failed(self) -> list[str]:
+        """Why no requests should come; empty if they may."""
+        failed = [*self.failed_checks, "draining"] if self.draining else list(self.failed_checks)
+        return failed if self.limiter.ready else [*failed, "limiter"]
+
+    def known_secrets(self, secrets: Iterable[str]) -> frozenset[str]:
+        """These and all earlier ones: a backend may still quote a key that has just been replaced."""
+        self._secrets.update(secrets)
+        return frozenset(self._secrets)
+
+    def scrub(self, text: str) -> str:
+        """`text` without secrets, those of the configuration that is in force now."""
+        return self.gateway.scrub(text)
+
+    async def close(self) -> None:
+        """Settle what is open, close all connections, and write what is not yet recorded."""
+        await self.limiter.close()
+        await self.pool.close()
+        self.tokenizers.close()
+        self.access.flush()
+
+
+def _limiter(settings: Settings, metrics: Metrics) -> Limiter:
+    shared = settings.shared_limits
+    if shared is None:
+        return MemoryLimiter(on_expired=metrics.count_expired_leases)
+    return SharedLimiter(
+        shared.url.get_secret_value(),
+        shared.on_failure,
+        on_expired=metrics.count_expired_leases,
+        on_failed=metrics.count_limiter_error,
+    )

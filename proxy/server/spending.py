@@ -1,0 +1,85 @@
+"""What a request is expected to use, and what it has used in the end (operations.md 9.2, 9.3).
+
+What the backend tells counts. Where it never told: nothing, if it gave no answer; else the estimate of the prompt, and
+of the answer by the text that was passed on.
+"""
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.canonical.usage import Usage
+from proxy.server.exchange import Exchange
+from proxy.server.gateway import Served
+from proxy.settings import ModelRoute
+from proxy.tenancy.estimates import input_tokens
+from proxy.tenancy.limits import Demand
+from proxy.tenancy.prices import cost, estimated_cost
+from proxy.tenancy.tenants import Caller
+from proxy.translation.pair import Peek
+
+NOTHING = Demand(0, 0, False, 0.0)
+_SPARE = 60.0  # seconds that a request may take beside its backend's time
+_OUTPUT_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+
+
+def plain_demand(served: Served, *, stream: bool = False) -> Demand:
+    """Of a request whose tokens are known only from its answer, if at all."""
+    return Demand(0, 0, stream, served.limits.total.seconds + _SPARE)
+
+
+def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, served: Served) -> Demand:
+    """What to reserve for a request. Raises `Rejected` where a budget has no price for the model."""
+    limits = caller.tenant.limits
+    if not limits.counts_tokens or exchange.endpoint == "count_tokens":
+        return plain_demand(served, stream=seen.stream)
+    exchange.counting = True
+    exchange.prompt_estimate = prompt = input_tokens(seen.raw, seen.wire)
+    estimates = exchange.gateway.runtime.estimates
+    expected = estimates.reserve(caller.tenant.name, seen.model, prompt, _most_output(seen))
+    if exchange.endpoint == "other":  # vectors and verdicts are no tokens
+        expected = expected._replace(output=0)
+    micro_usd = 0
+    if limits.budget is not None and exchange.gateway.tenants is not None:
+        exchange.price = exchange.gateway.tenants.prices.find(seen.model, route.model or seen.model)
+        if exchange.price is not None:
+            micro_usd = estimated_cost(exchange.price, expected.input, expected.output)
+        elif limits.budget.hard:
+            message = "No price is set for this model, and this key's team has a budget."
+            raise Rejected(Error(ErrorClass.QUOTA, message, reason=Reason.BUDGET))
+    return Demand(expected.tokens, micro_usd, seen.stream, served.limits.total.seconds + _SPARE)
+
+
+def _most_output(seen: Peek) -> int | None:
+    """The most tokens that the client wants, over all choices."""
+    told = next((most for name in _OUTPUT_LIMITS if type(most := seen.wire.get(name)) is int and most > 0), None)
+    choices = seen.wire.get("n")
+    return told if told is None or type(choices) is not int else told * max(1, min(choices, 128))
+
+
+def settle(exchange: Exchange) -> None:
+    """Give back what was not used. Called once for each exchange, at its end."""
+    lease, caller = exchange.lease, exchange.caller
+    if lease is None or caller is None:
+        return
+    usage = _used(exchange) if exchange.counting else None
+    tokens = micro_usd = 0
+    if usage is not None:
+        exchange.usage = usage
+        tokens = usage.prompt + usage.output
+        if exchange.price is not None:
+            exchange.cost = micro_usd = cost(exchange.price, usage)
+        if not usage.estimated and exchange.model_requested is not None:
+            exchange.gateway.runtime.estimates.learn(
+                caller.tenant.name, exchange.model_requested, exchange.prompt_estimate, usage.prompt, usage.output
+            )
+    exchange.gateway.runtime.limiter.settle(lease, tokens, micro_usd)
+
+
+def _used(exchange: Exchange) -> Usage | None:
+    """None: the backend was not asked, or gave no answer."""
+    if exchange.spent is not None:
+        return exchange.spent
+    if exchange.usage is not None:
+        return exchange.usage
+    if exchange.asked and exchange.outcome == "client_left":
+        # It was told to stop, but may have read the prompt by then.
+        return Usage(input_fresh=exchange.prompt_estimate, estimated=True)
+    return None
