@@ -68,6 +68,8 @@ class MemoryLimiter:
     whoever took them. `reserved_tokens`: of all open leases. Leases are looked through only when a tenant is asked for.
     """
 
+    ready = True
+
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,

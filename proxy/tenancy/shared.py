@@ -27,6 +27,7 @@ from proxy.tenancy.store import Answer, Question, Settlement, Store, StoreFailed
 from proxy.tenancy.terms import BUSY_RETRY_AFTER, standings, terms_of, windows
 
 OnFailure = Literal["open", "closed", "local"]
+FailedAs = Literal["failed_open", "failed_closed"]
 
 LIFE = 30.0  # seconds
 REFRESHES = 3  # in a life: two may fail
@@ -62,11 +63,13 @@ class SharedLimiter:
         store_now: Callable[[], float] | None = None,
         life: float = LIFE,
         on_expired: Callable[[int], None] | None = None,
+        on_failed: Callable[[FailedAs], None] | None = None,
     ) -> None:
         self.expired = self.failed_open = self.failed_closed = 0
         self._on_failure = on_failure
         self._clock, self._now, self._life = clock, now, life
         self._on_expired = on_expired
+        self._on_failed = on_failed
         self._store = Store(url, store_now)
         self._local = MemoryLimiter(clock, now, self._count_expired)
         self._outage = Outage(clock)
@@ -82,6 +85,11 @@ class SharedLimiter:
     def reachable(self) -> bool:
         """Whether the store answered the last time that it was asked."""
         return self._outage.since is None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be admitted."""
+        return self.reachable or self._on_failure != "closed"
 
     @property
     def reserved_tokens(self) -> int:
@@ -173,11 +181,17 @@ class SharedLimiter:
         blind = budget is not None and budget.hard and self._outage.lasts() >= BUDGET_GRACE
         if self._on_failure == "closed" or (self._on_failure == "local" and blind):
             self.failed_closed += 1
+            self._tell_failed("failed_closed")
             return Refused(Reason.OVERLOADED, RETRY_AFTER)
         self.failed_open += 1
+        self._tell_failed("failed_open")
         if self._on_failure == "open":
             return _free_lease(tenant, demand, self._now())
         return await self._local.reserve(tenant, demand)
+
+    def _tell_failed(self, how: FailedAs) -> None:
+        if self._on_failed is not None:
+            self._on_failed(how)
 
     def _settlement(self, lease: StoredLease, tokens: int, cost: int) -> Settlement:
         limits = lease.tenant.limits
