@@ -49,9 +49,9 @@ class StoredLease(Lease):
 
 class SharedLimiter:
     """`now`: this process's Unix seconds, for when days and periods end; `store_now`: in place of the store's clock, in
-    tests. What may be read at any time: `reachable`, whether the store answered last; `failed_open`, `failed_closed`:
-    requests that were admitted or refused without it; `expired`: leases that ended unsettled; `reserved_tokens`: of
-    this replica's open leases."""
+    tests. What may be read at any time: `reachable`, whether the store answered last; `expired`: leases that ended
+    unsettled; `reserved_tokens`: of this replica's open leases. `on_failed` is told of each request that was admitted
+    or refused without the store."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class SharedLimiter:
         on_expired: Callable[[int], None] | None = None,
         on_failed: Callable[[FailedAs], None] | None = None,
     ) -> None:
-        self.expired = self.failed_open = self.failed_closed = 0
+        self.expired = 0
         self._on_failure = on_failure
         self._clock, self._now, self._life = clock, now, life
         self._on_expired = on_expired
@@ -180,10 +180,8 @@ class SharedLimiter:
         budget = tenant.limits.budget
         blind = budget is not None and budget.hard and self._outage.lasts() >= BUDGET_GRACE
         if self._on_failure == "closed" or (self._on_failure == "local" and blind):
-            self.failed_closed += 1
             self._tell_failed("failed_closed")
             return Refused(Reason.OVERLOADED, RETRY_AFTER)
-        self.failed_open += 1
         self._tell_failed("failed_open")
         if self._on_failure == "open":
             return _free_lease(tenant, demand, self._now())

@@ -71,14 +71,12 @@ class Tenants:
         tenants = settings.tenants or {}
         pepper = settings.key_pepper.get_secret_value() if settings.key_pepper is not None else None
         self._ring = KeyRing(tenants.values(), pepper)
-        # Beside the three that any key may come in.
-        self._own_headers = tuple({t.upstream.byok_header for t in tenants.values() if t.upstream.mode == "byok"})
         self.policies = {name: Policy(tenant) for name, tenant in tenants.items()}
         self.prices = PriceTable(settings.prices)
 
     def identify(self, headers: CIMultiDictProxy[str], now: float) -> Caller | AuthFailure:
         """Who sent these headers at `now`, in Unix seconds."""
-        given = presented(headers, self._own_headers)
+        given = presented(headers, self._ring.own_key_headers)
         if isinstance(given, AuthFailure):
             return given
         found = self._ring.find(given.key) if given.key is not None else self._ring.find_keyless(given.foreign)
