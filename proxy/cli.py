@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from proxy import __version__
-from proxy.commands import keys, policy
+from proxy.commands import config, keys, policy
 from proxy.settings import (
     Loaded,
     NothingToServe,
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     losses.add_argument("--json", action="store_true", help="as JSON, one object a rule")
     losses.set_defaults(command=_losses)
 
+    config.add(commands)
     keys.add(commands)
     policy.add(commands)
 

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 
 from proxy.canonical.loss import Loss, Rule
+from proxy.settings.spelling import did_you_mean
+
+LOSS_MODES = ("off", "report", "strict")
+_LOSS_KEYS = ("mode", "refuse", "ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +32,39 @@ class LossPolicy:
             self.refused | other.refused,
             (self.ignored & other.ignored) - self.refused - other.refused,
         )
+
+
+def parse_loss(value: object) -> LossPolicy:
+    """A mode, a list of rules to refuse, or a mapping that says both and what not to show."""
+    if isinstance(value, str) and value in LOSS_MODES:
+        return _loss_policy(value, [], [])
+    if isinstance(value, list):
+        return _loss_policy("report", value, [])
+    if not isinstance(value, dict):
+        raise ValueError("must be off, report, strict, a list of rules to refuse, or {mode, refuse, ignore}")
+    for key in value:
+        if key not in _LOSS_KEYS:
+            raise ValueError(f"{key!r} is not a key here{did_you_mean(key, _LOSS_KEYS)}")
+    return _loss_policy(value.get("mode", "report"), value.get("refuse", []), value.get("ignore", []))
+
+
+def _loss_policy(mode: object, refuse: object, ignore: object) -> LossPolicy:
+    if mode not in LOSS_MODES:
+        raise ValueError(f"mode must be off, report or strict{did_you_mean(mode, LOSS_MODES)}")
+    refused, ignored = _loss_rules("refuse", refuse), _loss_rules("ignore", ignore)
+    if both := refused & ignored:
+        raise ValueError(f"{min(both).value!r} can't be both refused and ignored")
+    return LossPolicy(mode != "off", mode == "strict", refused, ignored)
+
+
+def _loss_rules(key: str, value: object) -> frozenset[Rule]:
+    if not isinstance(value, list):
+        raise ValueError(f"{key} must be a list of rules")
+    return frozenset(map(_loss_rule, value))
+
+
+def _loss_rule(value: object) -> Rule:
+    try:
+        return Rule(str(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is not a rule{did_you_mean(value, Rule)}") from None

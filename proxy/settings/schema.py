@@ -6,19 +6,18 @@ must not find out later that there was none. `resolve.py` turns these models int
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
+from proxy.settings.files import CaFile, ClientCert, SecretFile, TokenizerFile
 from proxy.settings.section import Section
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
     AdminToken,
     BaseUrl,
-    CaFile,
     CarrierKey,
-    ClientCert,
     CommitAfter,
     DialectChoice,
     Duration,
@@ -29,18 +28,19 @@ from proxy.settings.values import (
     LimitsUrl,
     ListenAddress,
     Loss,
+    NotNull,
     NotYet,
     OrDefault,
     Pepper,
     PositiveDuration,
     ProfileName,
     Secret,
-    SecretFile,
     SingleUpstream,
     Size,
-    TokenizerFile,
     only,
 )
+
+_NO_TENANTS = NotNull("is empty: [] lets nobody in; leave the key out to ask nobody for a key")
 
 
 class TimeoutsSection(Section):
@@ -141,7 +141,7 @@ class SettingsFile(Section):
     version: Literal[1] = 1
     listen: ListenAddress = LISTEN
     admin_listen: ListenAddress = ADMIN_LISTEN
-    workers: Annotated[int, only(1)] = 1
+    workers: Annotated[int, only(1), WithJsonSchema({"const": 1})] = 1
     upstreams: Annotated[list[UpstreamEntry], Field(min_length=1)]
     models: list[ModelEntry] = []
     model_profiles: list[ModelProfileEntry] = []
@@ -149,7 +149,7 @@ class SettingsFile(Section):
     drain: Annotated[DrainSection, OrDefault] = DrainSection()
     max_body: Size = MAX_BODY
     state: Annotated[StateSection, OrDefault] = StateSection()
-    tenants: list[TenantEntry] | None = None
+    tenants: Annotated[list[TenantEntry] | None, _NO_TENANTS] = None
     tenant_defaults: Annotated[TenantPolicySection, OrDefault] = TenantPolicySection()
     telemetry: NotYet = None
     trusted_proxies: list[IpNetwork] = []

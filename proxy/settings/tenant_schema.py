@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from proxy.settings.files import SecretFile
 from proxy.settings.section import Section
 from proxy.settings.tenants import ClientName, EndpointClass
 from proxy.settings.values import (
@@ -23,7 +24,6 @@ from proxy.settings.values import (
     NotNull,
     OrDefault,
     Secret,
-    SecretFile,
     Size,
     TenantName,
     TimeZone,
@@ -41,7 +41,7 @@ class KeyEntry(Section):
 
 
 class NamesSection(Section):
-    allow: Annotated[list[Glob] | None, NotNull] = None
+    allow: Annotated[list[Glob] | None, NotNull()] = None
     deny: list[Glob] = []
 
 
@@ -68,7 +68,7 @@ class UpstreamKeysSection(Section):
     mode: Literal["shared", "map", "byok"] = "shared"
     map: dict[str, UpstreamKeyEntry] = {}
     byok_header: HeaderName = "authorization"
-    byok_upstreams: Annotated[list[EntryName] | None, NotNull] = None
+    byok_upstreams: Annotated[list[EntryName] | None, NotNull()] = None
 
 
 class BudgetSection(Section):
@@ -96,13 +96,13 @@ class LimitsSection(Section):
 class TenantPolicySection(Section):
     """All that one tenant may be given, and what all may be given at once."""
 
-    protocols: Annotated[list[ClientName] | None, NotNull] = None
-    endpoints: Annotated[list[EndpointClass] | None, NotNull] = None
+    protocols: Annotated[list[ClientName] | None, NotNull()] = None
+    endpoints: Annotated[list[EndpointClass] | None, NotNull()] = None
     models: Annotated[ModelsSection, OrDefault] = ModelsSection()
     upstream: Annotated[UpstreamKeysSection, OrDefault] = UpstreamKeysSection()
     tools: Annotated[ToolsSection, OrDefault] = ToolsSection()
     limits: Annotated[LimitsSection, OrDefault] = LimitsSection()
-    ip_allow: Annotated[list[IpNetwork] | None, NotNull] = None
+    ip_allow: Annotated[list[IpNetwork] | None, NotNull()] = None
     loss: Loss | None = None
     log_content: Literal["never"] = "never"
     audit_denials: bool = False

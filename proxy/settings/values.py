@@ -1,33 +1,43 @@
 """Single values of the configuration file: what each takes, as types for the models of `schema.py`."""
 
-import importlib.util
 import math
 import re
-import ssl
 from base64 import urlsafe_b64decode
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from ipaddress import ip_network
-from pathlib import Path
 from typing import Annotated, Any, Literal, Never
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from pydantic import BeforeValidator, Field, PlainValidator, SecretBytes, SecretStr, ValidationInfo
-from pydantic_core import PydanticUseDefault
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    SecretBytes,
+    SecretStr,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticUseDefault, core_schema
 
 from proxy.canonical.loss import Rule
-from proxy.settings.interpolation import read_secret_file
-from proxy.settings.losses import LossPolicy
+from proxy.settings.losses import LOSS_MODES, LossPolicy, parse_loss
 from proxy.settings.snapshot import Address
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.tenants import Network
 from proxy.settings.units import parse_duration, parse_size
-from proxy.settings.watching import stamp
 from proxy.translation.envelope import KEY_BYTES
 from proxy.translation.profiles import NAMES as PROFILE_NAMES
 
 _VERSION = r"v\d\w*|backend-api"
 KEY_ID = re.compile(r"[0-9a-hjkmnp-tv-z]{12}")  # Crockford's base32 in lower case: without i, l, o and u
+_HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_TENANT = r"[a-z0-9-]{1,40}"
+_DECIMAL = r"\d{1,12}(?:\.\d{1,12})?"
+_STORE = r"(?:redis|rediss|unix)://\S+"
 _SHORTEST_TOKEN = 16
 NOT_YET = "not supported yet by this version"
 
@@ -90,100 +100,12 @@ def _glob(value: object) -> str:
     return value
 
 
-_LOSS_MODES = ("off", "report", "strict")
-_LOSS_KEYS = ("mode", "refuse", "ignore")
-
-
-def _loss(value: object) -> LossPolicy:
-    """A mode, a list of rules to refuse, or a mapping that says both and what not to show."""
-    if isinstance(value, str) and value in _LOSS_MODES:
-        return _loss_policy(value, [], [])
-    if isinstance(value, list):
-        return _loss_policy("report", value, [])
-    if not isinstance(value, dict):
-        raise ValueError("must be off, report, strict, a list of rules to refuse, or {mode, refuse, ignore}")
-    for key in value:
-        if key not in _LOSS_KEYS:
-            raise ValueError(f"{key!r} is not a key here{did_you_mean(key, _LOSS_KEYS)}")
-    return _loss_policy(value.get("mode", "report"), value.get("refuse", []), value.get("ignore", []))
-
-
-def _loss_policy(mode: object, refuse: object, ignore: object) -> LossPolicy:
-    if mode not in _LOSS_MODES:
-        raise ValueError(f"mode must be off, report or strict{did_you_mean(mode, _LOSS_MODES)}")
-    refused, ignored = _loss_rules("refuse", refuse), _loss_rules("ignore", ignore)
-    if both := refused & ignored:
-        raise ValueError(f"{min(both).value!r} can't be both refused and ignored")
-    return LossPolicy(mode != "off", mode == "strict", refused, ignored)
-
-
-def _loss_rules(key: str, value: object) -> frozenset[Rule]:
-    if not isinstance(value, list):
-        raise ValueError(f"{key} must be a list of rules")
-    return frozenset(map(_loss_rule, value))
-
-
-def _loss_rule(value: object) -> Rule:
-    try:
-        return Rule(str(value))
-    except ValueError:
-        raise ValueError(f"{value!r} is not a rule{did_you_mean(value, Rule)}") from None
-
-
-def _file(value: object, info: ValidationInfo) -> Path:
-    """A file that exists; a relative path starts at the configuration file's folder."""
-    if not isinstance(value, str) or not value:
-        raise ValueError("must be a path")
-    context = info.context or {}
-    path = Path(context.get("folder", "."), value)
-    context.get("named", {})[path] = stamp(path)
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    return path
-
-
-def _tokenizer_file(value: object, info: ValidationInfo) -> Path:
-    path = _file(value, info)
-    if importlib.util.find_spec("tokenizers") is None:
-        raise ValueError("needs a library that is not installed: pip install 'dragoman[tokenizers]'")
-    from tokenizers import Tokenizer
-
-    try:
-        Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001 - the library raises no narrower one
-        raise ValueError(f"{path} holds no tokenizer: {error}") from None
-    return path
-
-
-def _ca_file(value: object, info: ValidationInfo) -> Path:
-    path = _file(value, info)
-    try:
-        ssl.create_default_context(cafile=path)
-    except OSError:
-        raise ValueError(f"{path} holds no certificate in PEM form") from None
-    return path
-
-
-def _client_cert(value: object, info: ValidationInfo) -> Path:
-    path = _file(value, info)
-    try:
-        # Without a password given, OpenSSL would ask the terminal for one.
-        ssl.create_default_context().load_cert_chain(path, password="")
-    except OSError:
-        raise ValueError(f"{path} holds no certificate with its unencrypted key in PEM form") from None
-    return path
-
-
-def _secret(value: object) -> SecretStr:
+def parse_secret(value: object) -> SecretStr:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text that is not empty")
     if not value.isascii() or not value.isprintable():
         raise ValueError("holds a character that can't stand in a header")
     return SecretStr(value)
-
-
-def _secret_file(value: object, info: ValidationInfo) -> SecretStr:
-    return _secret(read_secret_file(_file(value, info)))
 
 
 def _carrier_key(value: object) -> SecretBytes:
@@ -204,13 +126,13 @@ def _padded(text: str) -> str:
 
 
 def _entry_name(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", value):
+    if not isinstance(value, str) or not re.fullmatch(_NAME, value):
         raise ValueError("must be a short name of letters, digits, '.', '_' and '-'")
     return value
 
 
 def _header_name(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", value):
+    if not isinstance(value, str) or not re.fullmatch(_HEADER, value):
         raise ValueError("is not a header's name")
     if value.lower() in ("connection", "content-length", "content-type", "host", "transfer-encoding"):
         raise ValueError("can't be set: it belongs to each request")
@@ -243,7 +165,7 @@ def _commit_after(value: object) -> float | Literal["never"]:
 
 
 def _tenant_name(value: object) -> str:
-    if not isinstance(value, str) or not re.fullmatch(r"[a-z0-9-]{1,40}", value):
+    if not isinstance(value, str) or not re.fullmatch(_TENANT, value):
         raise ValueError("must be 1 to 40 of a-z, 0-9 and '-': it is a label of metrics")
     return value
 
@@ -293,7 +215,7 @@ def _time_zone(value: object) -> str:
 def _usd(value: object) -> int:
     """Micro-dollars, rounded up: what costs something never counts as nothing."""
     if isinstance(value, str):  # it may have come from the environment
-        value = float(value) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value) else None
+        value = float(value) if re.fullmatch(_DECIMAL, value) else None
     if type(value) not in (int, float) or not isinstance(value, int | float) or not 0 <= value <= 10**9:
         raise ValueError("must be US dollars, from 0 to a thousand million")
     return math.ceil(round(value * 1e6, 3))
@@ -319,13 +241,13 @@ def _redis_url(value: object) -> SecretStr | None:
     text = value if isinstance(value, str) else ""
     if text.startswith(("memory:", "sqlite:", "postgresql:")):
         raise ValueError(f"{NOT_YET}: only none: and redis: are")
-    if not re.fullmatch(r"(?:redis|rediss|unix)://\S+", text):
+    if not re.fullmatch(_STORE, text):
         raise ValueError("must be none:, or the address of a Redis or Valkey server, such as redis://host:6379/0")
     return SecretStr(text)
 
 
 def _admin_token(value: object) -> SecretStr:
-    secret = _secret(value)
+    secret = parse_secret(value)
     if len(secret.get_secret_value()) < _SHORTEST_TOKEN:
         raise ValueError(f"must be at least {_SHORTEST_TOKEN} characters, as `openssl rand -hex 32` prints")
     return secret
@@ -338,51 +260,107 @@ def _pepper(value: object) -> SecretBytes:
     return SecretBytes(text.encode())
 
 
-def _not_null(value: object) -> object:
-    """Absent means everything and an empty list nothing, so what is neither must be written out."""
-    if value is None:
-        raise ValueError("is empty: [] allows nothing; leave the key out to allow everything")
-    return value
+@dataclass(frozen=True, slots=True)
+class NotNull:
+    """Absent means one thing and an empty list another, so what is neither must be written out."""
+
+    message: str = "is empty: [] allows nothing; leave the key out to allow everything"
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        either = handler(schema)["anyOf"]
+        return next(branch for branch in either if branch != {"type": "null"})
+
+    def _check(self, value: object) -> object:
+        if value is None:
+            raise ValueError(self.message)
+        return value
 
 
-def _default_if_null(value: object) -> object:
+class _OrDefault:
     """An empty section (`timeouts:` and nothing below) is the same as none."""
-    if value is None:
-        raise PydanticUseDefault
-    return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
+    def _check(self, value: object) -> object:
+        if value is None:
+            raise PydanticUseDefault
+        return value
 
 
-NotNull = BeforeValidator(_not_null)
-NotYet = Annotated[None, BeforeValidator(_refuse)]
-Duration = Annotated[float, PlainValidator(parse_duration)]
+def _written(pattern: str, **more: object) -> WithJsonSchema:
+    """The form of a text, for editors."""
+    return WithJsonSchema({"type": "string", "pattern": f"^(?:{pattern})$", **more})
+
+
+_DURATION = r"0|(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+"
+_SOME_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_LONG_TEXT: dict[str, Any] = {"type": "string", "minLength": _SHORTEST_TOKEN}
+_RULES = {"type": "array", "items": {"enum": [str(rule) for rule in Rule]}}
+_LOSS = {
+    "anyOf": [
+        {"enum": list(LOSS_MODES)},
+        _RULES,
+        {
+            "type": "object",
+            "properties": {"mode": {"enum": list(LOSS_MODES)}, "refuse": _RULES, "ignore": _RULES},
+            "additionalProperties": False,
+        },
+    ]
+}
+_DIALECT = {"anyOf": [_SOME_TEXT, {"type": "object", "properties": {"base": _SOME_TEXT}, "required": ["base"]}]}
+_WHEN = r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\d{2}:\d{2}))?"
+
+_Hash = Literal["hmac-sha256", "sha256"]
+OrDefault = _OrDefault()
+NotYet = Annotated[None, BeforeValidator(_refuse), WithJsonSchema({"not": {}, "description": f"Is {NOT_YET}."})]
+Duration = Annotated[
+    float, PlainValidator(parse_duration), WithJsonSchema({"anyOf": [{"const": 0}, _written(_DURATION).json_schema]})
+]
 PositiveDuration = Annotated[Duration, Field(gt=0)]
-Size = Annotated[int, PlainValidator(parse_size), Field(gt=0)]
-ListenAddress = Annotated[Address, PlainValidator(parse_address)]
-Secret = Annotated[SecretStr, PlainValidator(_secret)]
-CarrierKey = Annotated[SecretBytes, PlainValidator(_carrier_key)]
-SecretFile = Annotated[SecretStr, PlainValidator(_secret_file)]
-HeaderName = Annotated[str, PlainValidator(_header_name)]
-TokenizerFile = Annotated[Path, PlainValidator(_tokenizer_file)]
-CaFile = Annotated[Path, PlainValidator(_ca_file)]
-ClientCert = Annotated[Path, PlainValidator(_client_cert)]
-BaseUrl = Annotated[str, PlainValidator(_base_url)]
-Glob = Annotated[str, PlainValidator(_glob)]
-Loss = Annotated[LossPolicy, PlainValidator(_loss)]
-CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after)]
-SingleUpstream = Annotated[str, BeforeValidator(_single_upstream)]
-DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect)]
-OrDefault = BeforeValidator(_default_if_null)
-ProfileName = Annotated[str, PlainValidator(_profile_name)]
-EntryName = Annotated[str, PlainValidator(_entry_name)]
-TenantName = Annotated[str, PlainValidator(_tenant_name)]
-KeyId = Annotated[str, PlainValidator(_key_id)]
-KeyHash = Annotated[tuple[Literal["hmac-sha256", "sha256"], bytes], PlainValidator(_key_hash)]
-Moment = Annotated[float, PlainValidator(parse_moment)]
-Day = Annotated[str, PlainValidator(_day)]
-TimeZone = Annotated[str, PlainValidator(_time_zone)]
-Usd = Annotated[int, PlainValidator(_usd)]
-IpNetwork = Annotated[Network, PlainValidator(_ip_network)]
-MetadataValue = Annotated[str, PlainValidator(_metadata_value)]
-LimitsUrl = Annotated[SecretStr | None, PlainValidator(_redis_url)]
-AdminToken = Annotated[SecretStr, PlainValidator(_admin_token)]
-Pepper = Annotated[SecretBytes, PlainValidator(_pepper)]
+Size = Annotated[
+    int,
+    PlainValidator(parse_size),
+    Field(gt=0),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "pattern": r"^\d+\s*(?:[kKMG]?B|[KMG]iB)?$"}),
+]
+ListenAddress = Annotated[Address, PlainValidator(parse_address), _written(r"(?:[^:\[\]]+|\[[^\[\]]+\]):\d{1,5}")]
+Secret = Annotated[SecretStr, PlainValidator(parse_secret), WithJsonSchema(_SOME_TEXT)]
+CarrierKey = Annotated[
+    SecretBytes, PlainValidator(_carrier_key), _written(r"[0-9A-Fa-f]{64}|[A-Za-z0-9+/_-]{43}=?", writeOnly=True)
+]
+HeaderName = Annotated[str, PlainValidator(_header_name), _written(_HEADER)]
+BaseUrl = Annotated[str, PlainValidator(_base_url), _written(r"https?://[^\s/?#]\S*")]
+Glob = Annotated[str, PlainValidator(_glob), _written(r"[\s\S]*\S[\s\S]*")]
+Loss = Annotated[LossPolicy, PlainValidator(parse_loss), WithJsonSchema(_LOSS)]
+CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after), _written(f"never|{_DURATION}")]
+SingleUpstream = Annotated[str, BeforeValidator(_single_upstream), WithJsonSchema(_SOME_TEXT)]
+DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect), WithJsonSchema(_DIALECT)]
+ProfileName = Annotated[str, PlainValidator(_profile_name), WithJsonSchema({"enum": sorted(PROFILE_NAMES)})]
+EntryName = Annotated[str, PlainValidator(_entry_name), _written(_NAME)]
+TenantName = Annotated[str, PlainValidator(_tenant_name), _written(_TENANT)]
+KeyId = Annotated[str, PlainValidator(_key_id), _written(KEY_ID.pattern)]
+KeyHash = Annotated[
+    tuple[Literal["hmac-sha256", "sha256"], bytes],
+    PlainValidator(_key_hash),
+    _written(r"(?:hmac-)?sha256:[0-9a-f]{64}"),
+]
+Moment = Annotated[float, PlainValidator(parse_moment), _written(_WHEN)]
+Day = Annotated[str, PlainValidator(_day), _written(r"\d{4}-\d{2}-\d{2}")]
+TimeZone = Annotated[str, PlainValidator(_time_zone), WithJsonSchema(_SOME_TEXT)]
+Usd = Annotated[
+    int,
+    PlainValidator(_usd),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0, "maximum": 10**9, "pattern": f"^{_DECIMAL}$"}),
+]
+IpNetwork = Annotated[Network, PlainValidator(_ip_network), _written(r"[0-9A-Fa-f:.]+(?:/[0-9.]+)?")]
+MetadataValue = Annotated[str, PlainValidator(_metadata_value), WithJsonSchema({"type": "string", "maxLength": 512})]
+LimitsUrl = Annotated[SecretStr | None, PlainValidator(_redis_url), _written(rf"none:|{_STORE}")]
+AdminToken = Annotated[SecretStr, PlainValidator(_admin_token), WithJsonSchema(_LONG_TEXT)]
+Pepper = Annotated[SecretBytes, PlainValidator(_pepper), WithJsonSchema(_LONG_TEXT)]
