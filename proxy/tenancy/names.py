@@ -35,11 +35,6 @@ class Names:
         self._deny = tuple(re.compile(fnmatch.translate(glob), re.IGNORECASE) for glob in rules.deny)
         self._known: dict[tuple[str, ...], bool] = {}
 
-    @property
-    def lists(self) -> bool:
-        """Whether only what is listed is allowed."""
-        return self._allow is not None
-
     def allow(self, *names: str) -> bool:
         """Whether what goes by these names is allowed."""
         if self.open:
@@ -47,9 +42,10 @@ class Names:
         known = self._known.get(names)
         if known is None:
             known = self.listed(*names) and not self.denied(*names)
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[names] = known
+            if sum(map(len, names)) <= _LONGEST:
+                if len(self._known) >= _KEPT:
+                    self._known.clear()
+                self._known[names] = known
         return known
 
     def listed(self, *names: str) -> bool:

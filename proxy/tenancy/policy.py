@@ -77,6 +77,14 @@ class Policy:
         if not self.allows_model(name):
             raise Rejected(unknown_model(name, format_path(path)))
 
+    def check_named_model(self, wire: Wire, path: Path = ()) -> None:
+        """The model of a body, which must be named where it matters: else the vendor would choose one."""
+        model = wire.get("model")
+        if type(model) is str:
+            self.check_model(model, (*path, "model"))
+        elif self.needs_model:
+            raise Rejected(malformed((*path, "model"), "the name of a model is required with this key."))
+
     def check_request(self, client: Client, raw: bytes, wire: Wire) -> None:
         """All that a body asks for but its own model. `wire` is `raw`, decoded and unchanged."""
         if self.looks:
@@ -138,13 +146,9 @@ class Policy:
                 raise Rejected(malformed(path, "expected an object."))
             refuse_doubles(params, path)
             changes = output_changes(self.tenant.limits, "messages", params, path)
-            model = params.get("model")
-            if model is None and self.default_model is not None:
-                changes["model"] = model = self.default_model
-            if type(model) is str:
-                self.check_model(model, (*path, "model"))
-            elif self.needs_model:
-                raise Rejected(malformed((*path, "model"), "expected a string."))
+            if params.get("model") is None and self.default_model is not None:
+                changes["model"] = self.default_model
+            self.check_named_model({**params, **changes}, path)
             self._check_parts("messages", params, path)
             params.update(changes)
             changed = changed or bool(changes)

@@ -126,6 +126,20 @@ def test_without_rules_any_name_will_do() -> None:
     assert not policy.needs_model
 
 
+@pytest.mark.parametrize("wire", [{}, {"model": None}, {"model": ["gpt-5"]}])
+def test_who_has_rules_on_models_must_name_one(wire: Wire) -> None:
+    Policy(Tenant("team")).check_named_model(wire)
+    with pytest.raises(Rejected) as caught:
+        with_models("gpt-*").check_named_model(wire)
+    assert (caught.value.error.reason, caught.value.error.param) == (Reason.MALFORMED, "model")
+
+
+def test_the_named_model_is_checked() -> None:
+    with_models("gpt-*").check_named_model({"model": "gpt-5"})
+    with pytest.raises(Rejected):
+        with_models("gpt-*").check_named_model({"model": "o9"})
+
+
 @pytest.mark.parametrize(
     ("client", "body", "param"),
     [
