@@ -22,6 +22,7 @@ from proxy.settings import (
     load,
     load_with_sources,
 )
+from proxy.settings.env_file import read_env_file
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -55,14 +56,17 @@ def _parser() -> argparse.ArgumentParser:
 
     serve = commands.add_parser("serve", help="serve clients")
     source = serve.add_mutually_exclusive_group()
-    source.add_argument("--config", metavar="FILE", help="the configuration; without it the environment is enough")
+    source.add_argument(
+        "--config", metavar="FILE", help="the configuration, or its folder; without it the environment is enough"
+    )
     source.add_argument("--demo", action="store_true", help="answer from a scripted backend that needs no key")
     serve.add_argument("--listen", metavar="HOST:PORT", help="where clients connect")
     serve.add_argument("--admin-listen", metavar="HOST:PORT", help="where probes connect")
     serve.set_defaults(command=_serve)
 
     check = commands.add_parser("check", help="say what is wrong with a configuration")
-    check.add_argument("files", metavar="FILE", nargs="+")
+    check.add_argument("files", metavar="FILE", nargs="+", help="a configuration, or its folder")
+    check.add_argument("--env-file", metavar="FILE", help="NAME=value lines, over the variables of the environment")
     check.set_defaults(command=_check)
 
     losses = commands.add_parser("losses", help="list all that a translation may lose, and what is done about it")
@@ -113,9 +117,14 @@ def _loaded(parsed: argparse.Namespace) -> Loaded:
 def _check(parsed: argparse.Namespace) -> int:
     """0: all are valid, 1: there are mistakes, 2: a file can't be read at all."""
     code = _OK
+    try:
+        environ = {**os.environ, **(read_env_file(Path(parsed.env_file)) if parsed.env_file else {})}
+    except SettingsError as error:
+        print(error)
+        return _UNUSABLE
     for file in parsed.files:
         try:
-            load(file, os.environ)
+            load(file, environ)
             print(f"{file}: valid")
         except SettingsError as error:
             print(error)

@@ -109,6 +109,28 @@ def test_check_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+def test_check_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.yaml").write_text("upstreams: [{name: a, protocol: chat, base_url: http://a}]\n")
+    (tmp_path / "b.yaml").write_text("timeouts: {connect: soon}\n")
+    assert main(["check", str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/b.yaml:1: timeouts.connect: 'soon' is not a duration")
+    (tmp_path / "b.yaml").write_text("timeouts: {connect: 1s}\n")
+    assert main(["check", str(tmp_path)]) == 0
+
+
+def test_check_with_the_variables_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, variables = tmp_path / "a.yaml", tmp_path / ".env"
+    config.write_text("upstreams: [{name: a, protocol: chat, base_url: '${URL}', api_key: '${KEY}'}]\n")
+    variables.write_text("# of the backend\n\nURL=http://a\nexport KEY='sk-1'\n")
+    assert main(["check", "--env-file", str(variables), str(config)]) == 0
+    variables.write_text("URL=http://a\nsk-secret\n")
+    capsys.readouterr()
+    assert main(["check", "--env-file", str(variables), str(config)]) == 2
+    assert capsys.readouterr().out == f"{variables}:2: is not NAME=value\n"
+    assert main(["check", "--env-file", str(tmp_path / "none"), str(config)]) == 2
+    assert capsys.readouterr().out == f"{tmp_path}/none: can't be read: No such file or directory\n"
+
+
 def test_translate_needs_a_file_it_can_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", "request", "--from", "chat", "--to", "messages", "none.json"]) == 2
     assert capsys.readouterr().err == "none.json: can't be read: No such file or directory\n"
