@@ -44,8 +44,9 @@ def limit_output(limits: TenantLimits, client: Client, raw: bytes, wire: Wire, u
     changes = output_changes(limits, client, wire, (), unset)
     if not changes:
         return raw
+    fitted = with_members(raw, changes, wire)
     wire.update(changes)
-    return with_members(raw, changes)
+    return fitted
 
 
 def output_changes(limits: TenantLimits, client: Client, wire: Wire, path: Path, unset: str | None = None) -> Wire:

@@ -129,8 +129,9 @@ class Policy:
         """The body with the default model, if it names none and there is one; `wire` too."""
         if self.default_model is None or wire.get("model") is not None:
             return raw
+        named = with_members(raw, {"model": self.default_model}, wire)
         wire["model"] = self.default_model
-        return with_members(raw, {"model": self.default_model})
+        return named
 
     def check_batch(self, raw: bytes, wire: Wire) -> bytes:
         """A batch of Messages: each of its requests as one alone. The body as it may be sent; `wire` too."""

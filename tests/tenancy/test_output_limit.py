@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.jsontext import dumps, loads
-from proxy.protocols.fields import Wire
+from proxy.protocols.fields import Wire, as_object
 from proxy.settings.tenants import TenantLimits
 from proxy.tenancy.output_limit import limit_output
 from proxy.tenancy.tool_places import Client
@@ -126,6 +126,7 @@ def test_no_thinking_fits_into_a_small_answer() -> None:
 )
 def test_members_are_put_where_they_belong(raw: bytes, values: Wire, changed: bytes) -> None:
     assert with_members(raw, values) == changed
+    assert with_members(raw, values, as_object(loads(raw), ())) == changed
 
 
 KEYS = st.sampled_from(["a", "b", "max_tokens", 'x"y', "\u00e9", "{", ""]) | st.text(max_size=5)
@@ -162,4 +163,6 @@ def test_every_other_byte_stays(members: list[tuple[str, str, str]], values: Wir
         for key, before, rest in members
     ]
     wanted = space + "{" + ",".join(added + kept) + "}" + space
-    assert with_members(text.encode("utf-8", "surrogatepass"), values).decode("utf-8", "surrogatepass") == wanted
+    raw = text.encode("utf-8", "surrogatepass")
+    for known in (None, {key for key, _, _ in members}):
+        assert with_members(raw, values, known).decode("utf-8", "surrogatepass") == wanted
