@@ -13,7 +13,12 @@ _BYTES = 3.6  # of text in a token
 
 def estimated(context: ReplyContext, said: int = 0) -> Usage:
     """What the proxy counts of the prompt, and of `said` bytes."""
-    return Usage(input_fresh=context.estimate_prompt(), output=math.ceil(said / _BYTES), estimated=True)
+    return Usage(input_fresh=context.estimate_prompt(), output=tokens_of(said), estimated=True)
+
+
+def tokens_of(said: int) -> int:
+    """Tokens of so many bytes, rounded up."""
+    return math.ceil(said / _BYTES)
 
 
 def bytes_of(text: str) -> int:

@@ -6,7 +6,7 @@ import time
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Rejected
-from proxy.server.answers import refuse_errors
+from proxy.server.answers import Passed, refuse_errors
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
@@ -20,9 +20,14 @@ log = logging.getLogger("dragoman")
 
 async def ask(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes) -> Answer:
     """The backend's answer, which is no error. Raises `Rejected` and `Passed`."""
+    prepared.asked += 1
     try:
         return await _ask_and_mend(exchange, served, prepared, headers, body)
+    except Passed:
+        prepared.asked -= 1
+        raise
     except Rejected as rejected:
+        prepared.asked -= 1
         prepared.reword(rejected.error)
         raise
 

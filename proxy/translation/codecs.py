@@ -15,8 +15,10 @@ from proxy.canonical.parts import Extra
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.request import Request
 from proxy.canonical.spelling import Spelling
+from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import HostedTool
+from proxy.canonical.usage import Usage
 from proxy.protocols import chat, completions, messages, responses
 
 ClientProtocol = Literal["chat", "responses", "messages", "completions"]
@@ -46,6 +48,10 @@ class StreamReader(Protocol):
         """The input ended: Finish, or Fail if it came too early."""
 
     @property
+    def usage(self) -> Usage | None:
+        """What the backend has told by now."""
+
+    @property
     def stopped(self) -> bool:
         """Whether the backend has told why it stops, so that the answer is whole without its end mark."""
 
@@ -55,6 +61,29 @@ class StreamWriter(Protocol):
 
     def write(self, events: Iterable[Event]) -> bytes:
         """The bytes of these events."""
+
+
+class Account(Protocol):
+    """What an answer that is passed on unread tells of itself."""
+
+    stop: Stop | None
+    said: int  # bytes of text, thinking, refusals and arguments, of what was weighed
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage that has been told by now."""
+
+    def hear(self, wire: Wire) -> None:
+        """Take an event that may tell of usage or of why the answer ends; the other ones need not be shown."""
+
+    def weigh(self, wire: Wire) -> None:
+        """Count what an event says."""
+
+    def hear_whole(self, wire: Wire) -> None:
+        """Take a whole reply."""
+
+    def weigh_whole(self, wire: Wire) -> None:
+        """Count what a whole reply says."""
 
 
 def _no_choices(_replies: Sequence[Reply], _context: ReplyContext) -> bytes:
@@ -104,6 +133,7 @@ class BackendCodec:
     write_request: Callable[[Request, Target, LossReport], Wire]
     read_reply: Callable[Concatenate[Wire, Spelling, Dialect, LossReport, ...], Reply]
     stream_reader: Callable[[Emit, Spelling, Dialect, LossReport], StreamReader]
+    account: Callable[[], Account]
     read_error: Callable[[int, object, str], Error]
     hosted_names: Mapping[str, str] = field(default_factory=dict)
     betas: Callable[[Wire], tuple[str, ...]] = _none
@@ -152,6 +182,7 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         chat.write_request,
         chat.read_reply,
         chat.StreamReader,
+        chat.Account,
         chat.read_error,
         reasoning_fields=chat.REASONING_FIELDS,
     ),
@@ -159,6 +190,7 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         responses.write_request,
         responses.read_reply,
         responses.StreamReader,
+        responses.Account,
         responses.read_error,
         responses.HOSTED_NAMES,
         read_deed=responses.read_deed,
@@ -168,6 +200,7 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
         messages.write_request,
         messages.read_reply,
         messages.StreamReader,
+        messages.Account,
         messages.read_error,
         messages.HOSTED_NAMES,
         messages.betas_of,
@@ -179,6 +212,8 @@ BACKENDS: dict[BackendProtocol, BackendCodec] = {
 # What it takes to make Messages go on with a turn that it paused (mapping.md 12.3); no other protocol pauses.
 MessageContent = messages.MessageContent
 container_of = messages.container_of
+# Whether a chunk of Chat is what a client gets only if it has asked for usage.
+is_usage_alone = chat.is_usage_alone
 CALL_SIGNATURE = chat.CALL_SIGNATURE  # where in a Chat call its signature is
 # A citation that may be sent back to Messages, from what it wrote.
 read_message_citation = messages.read_citation

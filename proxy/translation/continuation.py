@@ -35,6 +35,7 @@ class Continuation:
         "_pauses",
         "_rounds",
         "_spent",
+        "_summed",
         "_told",
         "paused",
     )
@@ -47,6 +48,7 @@ class Continuation:
         self._rounds = 0
         self._spent: Usage | None = None  # in the answers before this one
         self._told: Usage | None = None  # up to now
+        self._summed = False  # this answer has told, so that what is passed on is a sum
         self._first: Reply | None = None
         self._kept: list[ReplyPart] = []
         self._next = 0
@@ -56,6 +58,7 @@ class Continuation:
     def next_body(self) -> bytes:
         """The next request, now that an answer has paused or has to come once more."""
         self.paused = False
+        self._summed = False
         content, self._content = self._content, MessageContent()
         if content.blocks:
             body = as_object(loads_exact(self._body), ())
@@ -100,6 +103,7 @@ class Continuation:
             return False
         self._must_call = False
         self._spent = reply.usage
+        self._summed = False
         return True
 
     # --- streams ---
@@ -127,12 +131,15 @@ class Continuation:
                     pass
                 case UsageUpdate():
                     self._told = self._with_spent(event.usage)
+                    self._summed = True
                     out.append(UsageUpdate(self._told))
                 case Finish() if self._pauses and event.stop.kind == "pause":
                     if self._rounds == MOST:
                         out.append(Finish(_cut(event.stop), event.service_tier))
                     else:
                         self._pause()
+                case Finish() if self._spent is not None and not self._summed:
+                    out += (UsageUpdate(self._spent), event)  # the last answer told nothing, the ones before it did
                 case End() if self.paused:
                     pass
                 case _:

@@ -20,8 +20,10 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object, flag, invalid, need_text
+from proxy.protocols.untold_usage import said_in
 from proxy.translation import estimate
 from proxy.translation import prepare as preparing
+from proxy.translation.asked_usage import asking_for_usage
 from proxy.translation.call_edits import edit_reply
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
@@ -35,6 +37,7 @@ from proxy.translation.reading import Scrub, WayBack, undecodable
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended
 from proxy.translation.reply_losses import note_reply
+from proxy.translation.spent import Round
 from proxy.translation.streams import Folding, Translation, stream_of
 from proxy.translation.unbinding import unbound
 
@@ -58,7 +61,7 @@ class Options:
     """What the exchange's policy says. `refused`: rules that are refused by name. `response_model`: `alias` shows the
     client the name that it asked for. `always_stream`: the backend is asked to stream, whatever the client wants.
     `scope`: whose envelopes carry the backend's reasoning. `remembered`: finds reasoning that a Chat client dropped.
-    `refused_fields`: what the backend is known not to take.
+    `refused_fields`: what the backend is known not to take. `count_usage`: what is used must be known, told or not.
     """
 
     request_id: str = ""
@@ -72,6 +75,7 @@ class Options:
     scope: Scope = NO_SCOPE
     remembered: Recall | None = None
     refused_fields: frozenset[str] = frozenset()
+    count_usage: bool = False
 
 
 def peek(client: ClientProtocol, raw: bytes, default_model: str | None = None) -> Peek:
@@ -109,12 +113,26 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
             if seen.client == "messages":
                 body = for_messages(body, seen.wire.get("system"), target.dialect, losses)
             body = renamed(body, seen.model, target.model)
+            asking = body
+            if seen.client == "chat" and seen.stream and options.count_usage:
+                asking = asking_for_usage(body, seen.wire, target.dialect)
         except Rejected as rejected:
             rejected.losses = losses.losses
             raise
         except (NotJson, RecursionError):
             raise Rejected(_malformed(_TOO_DEEP)) from None
-        return Prepared(seen.client, target, body, seen.stream, seen.stream, context, losses)
+        hides_usage = asking is not body
+        return Prepared(
+            seen.client,
+            target,
+            asking,
+            seen.stream,
+            seen.stream,
+            context,
+            losses,
+            count_usage=options.count_usage,
+            hides_usage=hides_usage,
+        )
     try:
         request = preparing.read(seen.client, seen.wire, seen.raw, losses)
         stream = request.stream
@@ -156,6 +174,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
         written.emulation,
         written.betas,
         written.choices,
+        count_usage=options.count_usage,
     )
 
 
@@ -181,16 +200,21 @@ class Prepared:
     `immediate()` and the backend need not be asked. `body` is what to send: where `take` and its like give None, the
     answer goes on when the backend is asked again. `betas`: features that a Messages backend must be told of.
     `choices`: how many answers to it the client wants; where there are several, `fan_out.py` gives each a way back of
-    its own. The server sets `context.now`, the second of the first byte.
+    its own. The server sets `context.now`, the second of the first byte, and counts in `asked` the requests that the
+    backend has not refused.
     """
 
     __slots__ = (
         "_continuation",
         "_folding",
+        "_hides_usage",
         "_keep",
         "_last",
         "_request_losses",
+        "_rounds",
+        "_stream",
         "_way",
+        "asked",
         "backend",
         "betas",
         "body",
@@ -220,6 +244,9 @@ class Prepared:
         emulation: Emulation | None = None,
         betas: tuple[str, ...] = (),
         choices: int = 1,
+        *,
+        count_usage: bool = False,
+        hides_usage: bool = False,
     ) -> None:
         self.client = client
         self.betas = betas
@@ -245,7 +272,12 @@ class Prepared:
             target.model,
             scope,
             emulation or Emulation(),
+            weighs=count_usage,
         )
+        self.asked = 0
+        self._hides_usage = hides_usage
+        self._rounds: list[Round] = []  # answers that came whole, or that have been folded and forgotten
+        self._stream: Translation | PassThrough | None = None
         self._continuation = self._begin_continuation()
         self._folding: Folding | None = None
         self._keep: Callable[[Reply], None] | None = None
@@ -271,6 +303,7 @@ class Prepared:
         one._continuation = one._begin_continuation()
         one._keep = keep
         one._last = last
+        one._rounds = []
         return one
 
     @property
@@ -282,6 +315,13 @@ class Prepared:
     def remembered(self) -> Remembered:
         """The reasoning of the reply, for a Chat client that may not send it back."""
         return self._way.remembered
+
+    def rounds(self) -> list[Round]:
+        """Each answer of the backend that has come, or that may still be coming: what `used` counts."""
+        stream = self._folding or self._stream
+        rounds = [*self._rounds, *(stream.rounds() if stream is not None else ())]
+        unheard = self.asked - len(rounds) - (stream is not None and stream.refused)
+        return rounds + [Round()] * unheard
 
     def mended(self, body: bytes, error: Error) -> tuple[str | None, bytes] | None:
         """(field, `body` without it) when the backend's error is about one field that a translation can do without;
@@ -339,8 +379,18 @@ class Prepared:
     def translation(self, scrub: Scrub = str) -> Translation | PassThrough:
         """The stream on its way to a client that streams. `scrub` takes secrets out of the backend's errors."""
         if self.same_protocol:
-            return PassThrough(self.backend, self.context, self.context.model_override, scrub, self._way.dialect)
-        return Translation(self._way, scrub, self._continuation, self._last)
+            self._stream = PassThrough(
+                self.backend,
+                self.context,
+                self.context.model_override,
+                scrub,
+                self._way.dialect,
+                weighs=self._way.weighs,
+                hides_usage=self._hides_usage,
+            )
+        else:
+            self._stream = Translation(self._way, scrub, self._continuation, self._last)
+        return self._stream
 
     def folding(self) -> Folding:
         """The stream, or what follows on one that has paused, on its way to a client that waits for the whole."""
@@ -355,6 +405,7 @@ class Prepared:
             self.body = folding.goes_on() or self.body
             return None
         if going_on is not None and going_on.lacks_call(reply):
+            self._rounds += folding.rounds()
             self._folding = None
             return None
         return self._write(reply)
@@ -374,8 +425,11 @@ class Prepared:
         try:
             reply = self._decoded(raw)
         except Rejected as rejected:
+            self.asked -= 1
             self.reword(rejected.error)
             raise
+        said = said_in(reply.parts) if _lacks_output(reply.usage) else 0
+        self._rounds.append(Round(reply.usage, said, over=True))
         for edit in way.edits():
             edit_reply(reply, edit)
         if way.spelling.wraps_custom:
@@ -407,16 +461,30 @@ class Prepared:
         self.usage, self.stop = reply.usage, reply.stop
 
     def _passed_reply(self, raw: bytes) -> bytes:
-        wire = parse_reply(raw)
-        if _is_error(wire):
-            # A status of 200 around an error: the reader knows its class and raises.
-            self._read(raw)
+        try:
+            wire = parse_reply(raw)
+            if _is_error(wire):
+                # A status of 200 around an error: the reader knows its class and raises.
+                self._decoded(raw)
+        except Rejected:
+            self.asked -= 1
+            raise
+        account = BACKENDS[self.backend].account()
+        account.hear_whole(wire)
+        self.usage, self.stop = usage, _ = account.usage, account.stop
+        if _lacks_output(usage):
+            account.weigh_whole(wire)
+        self._rounds.append(Round(usage, account.said, over=True))
         override = self.context.model_override
         if override is None or "model" not in wire:
             return raw
         exact = as_object(loads_exact(raw), ())
         exact["model"] = override
         return dumps(exact)
+
+
+def _lacks_output(usage: Usage | None) -> bool:
+    return usage is None or not usage.output
 
 
 def _is_error(wire: Wire) -> bool:

@@ -17,8 +17,10 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
-from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, MissingEnd
+from proxy.translation.asked_usage import without_usage
+from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, MissingEnd, is_usage_alone
 from proxy.translation.reading import DONE, Scrub, parse_event, undecodable
+from proxy.translation.spent import Round
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
 _LONG = re.compile(rb"\d{19}")  # an integer that the fast decoder may round is at least so long
@@ -32,24 +34,33 @@ _TERMINAL = {
     "messages": frozenset({b"message_stop"}),
 }
 _FAILURES = frozenset({b"error", b"response.failed", b"response.cancelled"})
+# Events that tell of usage or of why the answer ends.
+_TELLING = frozenset({b"message_start", b"message_delta"}).union(*_TERMINAL.values()) - {b"message_stop"}
 _MILESTONES = frozenset(
     {b"response.created", b"response.in_progress", b"response.output_item.added", b"response.output_item.done"}
 )
+_OF_NOTE = _TELLING.union(_FAILURES, *_TERMINAL.values())
+_GROWING = (b".delta", b"content_block_delta", b"content_block_start")  # how the types of events that say anything end
 _VENDORS_OWN = Dialect()
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 class PassThrough:
     """`override` is the model name that replaces the backend's in every event, or None; `scrub` takes secrets out of
-    the backend's errors; `dialect` says how the backend ends its streams.
+    the backend's errors; `dialect` says how the backend ends its streams. `weighs`: what the answer says is counted,
+    and every event looked at for usage; `hides_usage`: the proxy has asked for the chunk that tells it, the client has
+    not.
     """
 
     __slots__ = (
+        "_account",
         "_client",
         "_context",
         "_early_mark",
         "_finish_required",
         "_held",
+        "_hidden",
+        "_hides_usage",
         "_last",
         "_mark_due",
         "_missing_end",
@@ -58,11 +69,11 @@ class PassThrough:
         "_sse",
         "_stopped",
         "_told_failure",
+        "_weighs",
         "failed",
         "finished",
+        "refused",
         "started",
-        "stop",
-        "usage",
     )
 
     # The backend's own end mark is awaited: nothing is held back that the client could use meanwhile.
@@ -76,6 +87,9 @@ class PassThrough:
         override: str | None,
         scrub: Scrub = str,
         dialect: Dialect = _VENDORS_OWN,
+        *,
+        weighs: bool = False,
+        hides_usage: bool = False,
     ) -> None:
         self._client = client
         self._context = context
@@ -93,8 +107,27 @@ class PassThrough:
         self.started = False
         self.finished = False
         self.failed: Error | None = None
-        self.usage: Usage | None = None
-        self.stop: Stop | None = None
+        self.refused = False  # the backend gave an error in place of an answer
+        self._account = BACKENDS[client].account()
+        self._weighs = weighs
+        self._hides_usage = hides_usage
+        self._hidden = 0  # events that have been looked at and are yet to be taken out
+
+    @property
+    def usage(self) -> Usage | None:
+        """The last usage that the backend told."""
+        return self._account.usage
+
+    @property
+    def stop(self) -> Stop | None:
+        """Why the answer ended."""
+        return self._account.stop
+
+    def rounds(self) -> list[Round]:
+        """The answer, if anything has been heard of it."""
+        account = self._account
+        last = Round(account.usage, account.said, self.finished or self._stopped)
+        return [last] if last.heard else []
 
     def goes_on(self) -> bytes | None:
         """Never: a pause is the client's own to see."""
@@ -202,6 +235,9 @@ class PassThrough:
         return whole
 
     def _shown(self, out: bytes) -> bytes:
+        if self._hidden:
+            out, found = without_usage(out)
+            self._hidden -= found
         if not self._told_failure:
             return out
         return self._scrub(out.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -215,22 +251,55 @@ class PassThrough:
         if not self.started and not self._begins(event):
             return
         if self._client == "chat":
-            if _FINISH_REASON.search(payload):
-                self.finished = True
-            elif b'"error"' in payload:
-                self._look_for_error(event)
-        else:
-            kind = _kind_of(event)
-            if kind in _TERMINAL[self._client]:
-                self.finished = True
-            elif kind == b"message_delta" and _STOPPED.search(payload):
-                self._stopped = True
-            if kind in _FAILURES or name == "error":
-                self._look_for_error(event)
-            elif self._missing_end is not None and kind in _MILESTONES:
-                wire = parse_event(payload)
-                if not isinstance(wire, Error):
-                    self._missing_end.feed(wire)
+            self._look_at_chunk(event)
+            return
+        kind = _kind_of(event)
+        if self._weighs and kind.endswith(_GROWING):
+            self._weigh(payload)
+        if kind in _OF_NOTE or name == "error" or self._missing_end is not None:
+            self._look_closely(kind, event)
+
+    def _look_at_chunk(self, event: SseEvent) -> None:
+        payload = event[1]
+        if _FINISH_REASON.search(payload):
+            self.finished = True
+        elif payload.rfind(b'"error"') >= 0:  # which is twice as fast as `in`: JSON is full of quotes
+            self._look_for_error(event)
+        if self._weighs:
+            self._weigh(payload)
+        # Who needs no more than what is told in the end is spared looking for it in every chunk.
+        elif self.finished:
+            self._hear(payload)
+
+    def _look_closely(self, kind: bytes, event: SseEvent) -> None:
+        name, payload = event
+        if kind in _TERMINAL[self._client]:
+            self.finished = True
+        elif kind == b"message_delta" and _STOPPED.search(payload):
+            self._stopped = True
+        if kind in _TELLING:
+            self._hear(payload)
+        if kind in _FAILURES or name == "error":
+            self._look_for_error(event)
+        elif self._missing_end is not None and kind in _MILESTONES:
+            wire = parse_event(payload)
+            if not isinstance(wire, Error):
+                self._missing_end.feed(wire)
+
+    def _hear(self, payload: bytes) -> None:
+        """Take note of usage and of why the answer ends."""
+        wire = parse_event(payload)
+        if not isinstance(wire, Error):
+            self._account.hear(wire)
+
+    def _weigh(self, payload: bytes) -> None:
+        wire = parse_event(payload)
+        if isinstance(wire, Error):
+            return
+        self._account.weigh(wire)
+        if self._client == "chat":
+            self._account.hear(wire)
+            self._hidden += self._hides_usage and is_usage_alone(wire)
 
     def _end_mark(self) -> None:
         if not self.started:
@@ -246,6 +315,7 @@ class PassThrough:
         """Whether the first event begins an answer. It decides about the status, so it alone is read in full."""
         self._look_for_error(event)
         self.started = self.failed is None
+        self.refused = not self.started
         return self.started
 
     def _look_for_error(self, event: SseEvent) -> None:

@@ -112,7 +112,7 @@ def with_members(raw: bytes, values: Mapping[str, object], known: Container[str]
     """The body, a JSON object, with these members: each replaced wherever it stands in the outermost object, since
     servers differ in which of two they read, or put first if it stands nowhere. All else stays byte by byte; only its
     encoding becomes UTF-8. `known`: the keys of the object, if it has been decoded; that saves time."""
-    text = raw.decode(json.detect_encoding(raw), "surrogatepass")
+    text = _text_of(raw)
     written = {name: dumps(value).decode() for name, value in values.items()}
     missing = {name: value for name, value in written.items() if known is None or name not in known}
     if known is None or len(missing) < len(written):
@@ -136,6 +136,17 @@ def _replaced(text: str, written: Mapping[str, str], missing: dict[str, str]) ->
             missing.pop(key, None)
     pieces.append(text[done:])
     return "".join(pieces)
+
+
+def member_of(raw: bytes, name: str) -> bytes:
+    """The value of a member of the outermost object, as it is spelled; the last where it stands twice, which is the one
+    that decoders take. Raises `KeyError`."""
+    text = _text_of(raw)
+    return {key: text[start:end] for key, start, end in _members(text)}[name].encode("utf-8", "surrogatepass")
+
+
+def _text_of(raw: bytes) -> str:
+    return raw.decode(json.detect_encoding(raw), "surrogatepass")
 
 
 def _members(text: str) -> Iterator[tuple[object, int, int]]:

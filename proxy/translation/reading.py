@@ -30,6 +30,7 @@ from proxy.translation.hosted_calls import HostedCalls
 from proxy.translation.recall import Remembered
 from proxy.translation.repeats import Repeats
 from proxy.translation.reply_losses import note_event
+from proxy.translation.spent import Round, Weighing
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 from proxy.translation.stop_strings import Cut
 from proxy.translation.typed_tools import TypedCalls
@@ -60,7 +61,8 @@ def parse_event(payload: bytes) -> Wire | Error:
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """How an answer gets from this backend to this client. `model` is the backend's name of the model; `scope` says
-    whose envelopes carry what must come back; `remembered` collects it for Chat clients that drop it.
+    whose envelopes carry what must come back; `remembered` collects it for Chat clients that drop it; `weighs`: what an
+    answer says is counted.
     """
 
     client: ClientProtocol
@@ -73,6 +75,7 @@ class WayBack:
     scope: Scope = NO_SCOPE
     emulation: Emulation = field(default_factory=Emulation)
     remembered: Remembered = field(default_factory=Remembered)
+    weighs: bool = False
 
     def edits(self) -> list[CallEdit]:
         """What is done with calls before anyone else sees them; new ones for each reply."""
@@ -120,14 +123,17 @@ class Reading:
         "_may_halve",
         "_reader",
         "_repeats",
+        "_rounds",
         "_scrub",
         "_signed",
         "_sse",
         "_stages",
         "_way",
+        "_weighing",
         "batch",
         "failed",
         "finished",
+        "refused",
         "started",
         "stop",
         "usage",
@@ -143,18 +149,23 @@ class Reading:
         self.started = False
         self.failed: Error | None = None
         self.finished = False
+        self.refused = False  # the backend gave an error in place of an answer
         self.usage: Usage | None = None
         self.stop: Stop | None = None
         self._signed = False  # the client has just been given a sign of life
+        self._rounds: list[Round] = []  # the answers before this one
         self._begin()
         self._may_halve = False  # a character may have been cut in half
+        self._weighing = Weighing() if way.weighs else None
         self._cut = Cut(way.context.estimate_prompt) if may_cut and way.emulation.cuts else None
         self._stages = self._needed_stages()
 
     def _needed_stages(self) -> list[Stage]:
         """Only what this answer needs, in order."""
         way = self._way
-        stages: list[Stage] = [] if self._continuation is None else [self._continuation]
+        stages: list[Stage] = [] if self._weighing is None else [self._weighing]
+        if self._continuation is not None:
+            stages.append(self._continuation)
         stages += [CallEditing(edit) for edit in way.edits()]
         if way.spelling.wraps_custom:
             stages.append(CustomCalls(way.emulation.patterns, way.losses))
@@ -181,8 +192,20 @@ class Reading:
         going_on = self._continuation
         if going_on is None or not going_on.paused:
             return None
+        self._rounds = self.rounds()
+        if self._weighing is not None:
+            self._weighing.said, self._weighing.finished = 0, False
         self._begin()
         return going_on.next_body()
+
+    def rounds(self) -> list[Round]:
+        """The answers of the backend of which anything has been heard."""
+        weighing, reader = self._weighing, self._reader
+        if weighing is None:
+            last = Round(reader.usage, 0, self.finished)
+        else:
+            last = Round(reader.usage, weighing.said, weighing.finished or reader.stopped)
+        return [*self._rounds, last] if last.heard else self._rounds
 
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
@@ -206,7 +229,9 @@ class Reading:
     def break_off(self, error: Error) -> list[Event]:
         """The events of an answer that the proxy gives up."""
         self._fail(error)
-        return self._flush()
+        events = self._flush()
+        self.refused = False
+        return events
 
     @property
     def closed(self) -> bool:
@@ -316,6 +341,7 @@ class Reading:
                     return [*kept, event]  # what may stand behind it is nobody's concern
                 case Fail():
                     self.failed = event.error.scrubbed(self._scrub)
+                    self.refused = not self.started
                     reword(self.failed, self._way.backend, self._client, self._way.context.limit_field)
                     return [*kept, event]
                 case Open() | Close() | Cite():

@@ -17,6 +17,7 @@ from proxy.translation.continuation import Continuation
 from proxy.translation.emulation import Stage
 from proxy.translation.one_at_a_time import OneAtATime
 from proxy.translation.reading import Reading, Scrub, WayBack
+from proxy.translation.spent import Round
 
 
 class Translation:
@@ -56,6 +57,15 @@ class Translation:
     def cut(self) -> bool:
         """Whether the answer has ended before the backend's, which nobody needs any more."""
         return self._reading.cut
+
+    @property
+    def refused(self) -> bool:
+        """Whether the backend gave an error in place of an answer."""
+        return self._reading.refused
+
+    def rounds(self) -> list[Round]:
+        """The answers of the backend of which anything has been heard."""
+        return self._reading.rounds()
 
     def goes_on(self) -> bytes | None:
         """What to ask the backend with where its answer is at its end and the client's is not."""
@@ -134,6 +144,15 @@ class Folding:
         if not self._fold.finished:
             raise Rejected(broken_stream())
         return self._fold.reply()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the backend gave an error in place of an answer."""
+        return self._reading.refused
+
+    def rounds(self) -> list[Round]:
+        """The answers of the backend of which anything has been heard."""
+        return self._reading.rounds()
 
     def goes_on(self) -> bytes | None:
         """What to ask the backend with where its answer is at its end and the reply is not."""

@@ -46,8 +46,8 @@ class StreamReader:
         "_started",
         "_tags",
         "_tier",
-        "_usage",
         "exact",
+        "usage",
     )
 
     def __init__(self, emit: Callable[[Event], None], spelling: Spelling, dialect: Dialect, losses: LossReport) -> None:
@@ -65,7 +65,7 @@ class StreamReader:
         self._finish_reason: str | None = None
         self._sequence: str | None = None
         self._tier: str | None = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None  # what has been told by now
 
     # --- the interface ---
 
@@ -99,7 +99,7 @@ class StreamReader:
             for choice in choices:
                 if type(choice) is dict and not choice.get("index") and not self._over:
                     self._choice(choice)
-        self._usage = told or self._usage
+        self.usage = told or self.usage
         if self._finish_reason is not None:
             self._tier = _text(wire.get("service_tier")) or self._tier
         if "x_groq" in wire:
@@ -172,7 +172,7 @@ class StreamReader:
         if reason and type(reason) is str and not self._over:
             self._finish(reason, choice)
         if "usage" in choice:
-            self._usage = read_usage(choice["usage"]) or self._usage  # Moonshot
+            self.usage = read_usage(choice["usage"]) or self.usage  # Moonshot
 
     def _delta(self, delta: Wire, logprobs: list[object] | None) -> None:
         """A delta with anything in it; the order is that of a message, whatever that of the keys is."""
@@ -282,7 +282,7 @@ class StreamReader:
         """Groq's own corner: usage and errors."""
         if not is_object(groq) or self._over:
             return
-        self._usage = read_usage(groq.get("usage")) or self._usage
+        self.usage = read_usage(groq.get("usage")) or self.usage
         if groq.get("error"):
             self._fail(read_error(None, groq, ""))
 
@@ -307,8 +307,8 @@ class StreamReader:
         self._prose.cite(self._searches)  # before its end: a Messages client is told of none later
         self._prose.close()
         self._prose.emit_hidden()
-        if self._usage is not None:
-            self._emit(UsageUpdate(self._usage))
+        if self.usage is not None:
+            self._emit(UsageUpdate(self.usage))
         self._over = True
         self._emit(Finish(self._stop(), self._tier))
         self._emit(End())

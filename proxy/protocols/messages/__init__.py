@@ -1,5 +1,6 @@
 """Anthropic Messages, on either side. The fact sheet is messages.md, the translation rules are mapping.md."""
 
+from proxy.protocols.messages.account import Account
 from proxy.protocols.messages.betas import betas_of
 from proxy.protocols.messages.citations import read_citation
 from proxy.protocols.messages.content import MessageContent, container_of, continued
@@ -17,6 +18,7 @@ from proxy.protocols.messages.tables import HOSTED_TYPES
 __all__ = [
     "HOSTED_NAMES",
     "HOSTED_TYPES",
+    "Account",
     "MessageContent",
     "StreamReader",
     "StreamWriter",

@@ -26,13 +26,14 @@ from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, ReplyPart, Text
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect
+from proxy.canonical.usage import Usage
 from proxy.protocols.arguments import GrowingArguments, may_be_rounded
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.messages.citations import read_citation
 from proxy.protocols.messages.errors import read_error
 from proxy.protocols.messages.reply_reader import NAMELESS, ReplyBlocks, bad_gateway, text_of
 from proxy.protocols.messages.stops import read_stop
-from proxy.protocols.messages.usage import read_tier, read_usage
+from proxy.protocols.messages.usage import merged, read_tier, read_usage
 
 Emit = Callable[[Event], None]
 
@@ -146,6 +147,11 @@ class StreamReader:
         """Whether a stop reason came; the end mark may still follow."""
         return self._stop is not None
 
+    @property
+    def usage(self) -> Usage | None:
+        """What has been told by now."""
+        return read_usage(self._usage)
+
     def _fail_with(self, problem: str) -> None:
         self._over = True
         self._emit(Fail(bad_gateway(problem)))
@@ -161,8 +167,7 @@ class StreamReader:
         self._started = True
         self._blocks.response_id = text_of(message, "id")
         usage = message.get("usage")
-        if is_object(usage):
-            self._usage = {name: value for name, value in usage.items() if value is not None}
+        self._usage = merged({}, usage)
         told = read_usage(usage)
         self._emit(
             Start(
@@ -183,8 +188,7 @@ class StreamReader:
             self._close(block)
         self._open.clear()
         self._over = True
-        usage = read_usage(self._usage) if self._usage else None
-        if usage is not None:
+        if (usage := self.usage) is not None:
             self._emit(UsageUpdate(usage))
         self._emit(Finish(read_stop(self._stop or {}, calls=self._blocks.calls > 0), read_tier(self._usage)))
         self._emit(End())
@@ -322,10 +326,7 @@ def _on_message_delta(reader: StreamReader, wire: Wire) -> None:
     delta = wire.get("delta")
     if is_object(delta) and type(delta.get("stop_reason")) is str and delta["stop_reason"]:
         reader._stop = delta
-    usage = wire.get("usage")
-    if is_object(usage):
-        # Cumulative: what is there replaces, what is not keeps the value of `message_start`.
-        reader._usage |= {name: value for name, value in usage.items() if value is not None}
+    reader._usage = merged(reader._usage, wire.get("usage"))
 
 
 def _on_message_stop(reader: StreamReader, _wire: Wire) -> None:

@@ -48,6 +48,13 @@ def read_usage(wire: object) -> Usage | None:
     return usage
 
 
+def merged(told: Wire, wire: object) -> Wire:
+    """What a stream has told, with a further `usage` of it: cumulative, so what is there replaces, and what is not
+    keeps the value of `message_start`.
+    """
+    return told | {name: value for name, value in wire.items() if value is not None} if is_object(wire) else told
+
+
 def read_tier(wire: object) -> str | None:
     """The tier that served the request. Fast mode is what others sell as priority (mapping.md 11.3)."""
     if not is_object(wire):

@@ -1,5 +1,6 @@
 """OpenAI Responses."""
 
+from proxy.protocols.responses.account import Account
 from proxy.protocols.responses.deeds import read_deed, show_deed
 from proxy.protocols.responses.errors import read_error, write_error
 from proxy.protocols.responses.hosted_tools import HOSTED_NAMES, read_hosted_tool
@@ -15,6 +16,7 @@ from proxy.protocols.responses.tables import HOSTED_TYPES
 __all__ = [
     "HOSTED_NAMES",
     "HOSTED_TYPES",
+    "Account",
     "MissingEnd",
     "StreamReader",
     "StreamWriter",

@@ -12,6 +12,7 @@ from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
+from proxy.canonical.usage import Usage
 from proxy.protocols.fields import Wire, is_object
 from proxy.protocols.responses.errors import read_failure
 from proxy.protocols.responses.item_reader import Growing, Item, ItemReader, item_of, need_exact
@@ -27,7 +28,19 @@ class StreamReader:
     the same event is to be fed again, decoded exactly.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_dialect", "_emit", "_grows", "_items", "_over", "_told", "exact", "items")
+    __slots__ = (
+        "_by_id",
+        "_by_index",
+        "_dialect",
+        "_emit",
+        "_grows",
+        "_items",
+        "_over",
+        "_told",
+        "exact",
+        "items",
+        "usage",
+    )
 
     def __init__(
         self,
@@ -45,6 +58,7 @@ class StreamReader:
         self._over = False
         self._told: set[Rule] = set()
         self.exact = False  # whether long integers were decoded as they are
+        self.usage: Usage | None = None  # what has been told by now
         # The text that grew last, by its item's id and its content index: most events are its next delta.
         self._grows: tuple[str, object, Growing] | None = None
 
@@ -215,6 +229,7 @@ class StreamReader:
 
     def terminate(self, response: Wire, status: str) -> None:
         """Take the terminal response object. Its own status wins over the event's name."""
+        self.usage = read_usage(response)
         told = response.get("status")
         status = told if type(told) is str and told in TERMINAL else status
         if response.get("error") is not None and status != "cancelled":
@@ -232,15 +247,20 @@ class StreamReader:
         if not self.items.failed:
             self._finish(status, response)
 
+    def fail_with(self, response: Wire, otherwise: str) -> None:
+        """Fail with the error of a response that tells what it has used all the same."""
+        self.usage = read_usage(response)
+        self.fail(response.get("error"), otherwise)
+
     def fail(self, error: object, otherwise: str) -> None:
         """Fail with the error that an event tells; `otherwise` is the message of one that tells nothing."""
         self._emit(Fail(read_failure(error, otherwise)))
         self._end()
 
     def _finish(self, status: str, response: Wire) -> None:
-        usage, tier = read_usage(response), response.get("service_tier")
-        if usage is not None:
-            self._emit(UsageUpdate(usage))
+        tier = response.get("service_tier")
+        if self.usage is not None:
+            self._emit(UsageUpdate(self.usage))
         self._emit(Finish(self._stop(status, response), tier if type(tier) is str else None))
         self._end()
 
@@ -404,11 +424,11 @@ def _on_incomplete(reader: StreamReader, wire: Wire) -> None:
 
 
 def _on_failed(reader: StreamReader, wire: Wire) -> None:
-    reader.fail(_response(wire).get("error"), "The backend's response failed.")
+    reader.fail_with(_response(wire), "The backend's response failed.")
 
 
 def _on_cancelled(reader: StreamReader, wire: Wire) -> None:
-    reader.fail(_response(wire).get("error"), "The backend's response was cancelled.")
+    reader.fail_with(_response(wire), "The backend's response was cancelled.")
 
 
 def _on_error(reader: StreamReader, wire: Wire) -> None:
