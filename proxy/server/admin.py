@@ -129,14 +129,14 @@ class Admin:
             }
             for key in tenant.keys
         ]
-        used = self._runtime.used_by(tenant.name)
+        use = self._runtime.metrics.tenants.of(tenant.name)
         return {
             "name": tenant.name,
             "disabled": tenant.disabled,
             "metadata": dict(tenant.metadata),
             "keys": keys,
             "in_flight": sum(_is_of(exchange, tenant) for exchange in self._runtime.open),
-            "since_start": used.told(),
+            "since_start": use.told(),
         }
 
     def _keys_used(self) -> dict[str, str | None]:

@@ -70,8 +70,9 @@ def _identify(exchange: Exchange) -> None:
         return
     runtime, now = gateway.runtime, time.time()
     found = tenants.identify(request.headers, now)
-    runtime.metrics.count_auth(found.reason if isinstance(found, AuthFailure) else None)
+    uses = runtime.metrics.tenants
     if isinstance(found, AuthFailure):
+        uses.count_auth(found.reason)
         exchange.key_id = found.kid
         exchange.logged_reason = found.reason
         raise Rejected(_unauthenticated(found.reason))
@@ -80,7 +81,12 @@ def _identify(exchange: Exchange) -> None:
     if len(runtime.key_uses) < _MOST_KEYS or found.kid in runtime.key_uses:
         runtime.key_uses[found.kid] = now
     policy = found.policy
-    policy.check_address(exchange.client_ip)
+    try:
+        policy.check_address(exchange.client_ip)
+    except Rejected:
+        uses.count_auth(Reason.IP_DENIED)
+        raise
+    uses.count_auth(None)
     policy.check_protocol(exchange.client)
     policy.check_endpoint(endpoint, own_key=found.tenant.upstream.mode != "shared")
     exchange.body_limit = min(exchange.body_limit, found.tenant.limits.max_body_bytes or exchange.body_limit)
@@ -166,7 +172,7 @@ async def _reserve(exchange: Exchange, demand: Demand) -> None:
         taken = await runtime.limiter.reserve(caller.tenant, demand)
         exchange.windows = taken.windows
         if isinstance(taken, Refused):
-            runtime.metrics.count_limited(caller.tenant.name, taken.reason)
+            runtime.metrics.tenants.of(caller.tenant.name).limited[taken.reason.value] += 1
             raise Rejected(_limited(taken))
         exchange.lease = taken
     exchange.admitted = True

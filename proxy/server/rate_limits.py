@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from math import ceil
 from typing import Literal, NamedTuple
 
@@ -24,6 +25,9 @@ _SECONDS = re.compile(r"\d{1,12}(?:\.\d{1,12})?")
 _COUNT = re.compile(r"\d{1,18}")
 
 _KINDS = ("limit", "remaining", "reset")
+_UNITS_OF_LIMITS = ("requests", "tokens")
+_OPENAI_NAMES = {unit: tuple(f"x-ratelimit-{kind}-{unit}" for kind in _KINDS) for unit in _UNITS_OF_LIMITS}
+_ANTHROPIC_NAMES = {unit: tuple(f"anthropic-ratelimit-{unit}-{kind}" for kind in _KINDS) for unit in _UNITS_OF_LIMITS}
 
 
 class Window(NamedTuple):
@@ -46,12 +50,22 @@ def translate(headers: Mapping[str, str], source: Family, target: Family, now: f
 
 def write_windows(windows: Iterable[limits.Window], target: Family, now: float) -> list[tuple[str, str]]:
     """Limits of our own, in the spelling of a family."""
-    write = _to_openai if target == "openai" else _to_anthropic
-    return [
-        header
-        for unit, limit, remaining, reset in windows
-        for header in write(unit, Window(str(limit), str(remaining), reset), now)
-    ]
+    headers: list[tuple[str, str]] = []
+    if target == "openai":
+        for unit, limit, remaining, reset in windows:
+            limit_name, remaining_name, reset_name = _OPENAI_NAMES[unit]
+            headers += (
+                (limit_name, str(limit)),
+                (remaining_name, str(remaining)),
+                (reset_name, write_duration(reset)),
+            )
+    else:
+        for unit, limit, remaining, reset in windows:
+            limit_name, remaining_name, reset_name = _ANTHROPIC_NAMES[unit]
+            headers += ((limit_name, str(limit)), (remaining_name, str(remaining)))
+            if (moment := write_moment(now + reset)) is not None:
+                headers.append((reset_name, moment))
+    return headers
 
 
 def reset_of(headers: Mapping[str, str], source: Family, now: float) -> float | None:
@@ -154,9 +168,14 @@ def parse_moment(text: str) -> float | None:
 def write_moment(seconds: float) -> str | None:
     """Unix seconds as an RFC 3339 time in UTC, whole seconds; None beyond the calendar."""
     try:
-        return datetime.fromtimestamp(ceil(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _moment(ceil(seconds))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+@lru_cache(256)
+def _moment(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:

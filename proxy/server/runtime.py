@@ -1,10 +1,8 @@
 """What lives as long as the process, whatever configuration is in force: connections, limits, records, what is open."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from proxy.canonical.usage import Usage
 from proxy.server.gateway import Gateway
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
@@ -21,36 +19,6 @@ from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
     from proxy.server.exchange import Exchange
-
-
-@dataclass(slots=True)
-class Used:
-    """Sums over all requests of a tenant; cost is in micro-dollars."""
-
-    requests: int = 0
-    refused: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: int = 0
-
-    def add(self, usage: Usage | None, micro_usd: int | None, *, refused: bool) -> None:
-        """One more request. `usage`: None where nothing was used, or nobody asked."""
-        self.requests += 1
-        self.refused += refused
-        self.cost += micro_usd or 0
-        if usage is not None:
-            self.input_tokens += usage.prompt
-            self.output_tokens += usage.output
-
-    def told(self) -> dict[str, object]:
-        """For the operator."""
-        return {
-            "requests": self.requests,
-            "refused": self.refused,
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost / 1e6,
-        }
 
 
 class Runtime:
@@ -74,7 +42,6 @@ class Runtime:
         self.draining = False
         self.pool = Pool()
         self._secrets: set[str] = set()
-        self._used: dict[str, Used] = {}
         self.gateway = Gateway(settings, self, digest=digest)
 
     def make_ready(self, settings: Settings, digest: str) -> Gateway:
@@ -85,13 +52,7 @@ class Runtime:
         """Put it in force; what is open goes on with the one that it began with."""
         gone = (self.gateway.settings.tenants or {}).keys() - (gateway.settings.tenants or {}).keys()
         self.gateway = gateway
-        self.metrics.forget_tenants(gone)
-        for name in gone:
-            self._used.pop(name, None)
-
-    def used_by(self, tenant: str) -> Used:
-        """What a tenant has used since the process began."""
-        return self._used.setdefault(tenant, Used())
+        self.metrics.tenants.forget(gone)
 
     def failed(self) -> list[str]:
         """Why no requests should come; empty if they may."""

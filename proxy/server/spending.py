@@ -17,6 +17,7 @@ from proxy.translation.pair import Peek
 
 NOTHING = Demand(0, 0, False, 0.0)
 _SPARE = 60.0  # seconds that a request may take beside its backend's time
+_MOST_CHOICES = 128  # that OpenAI gives
 _OUTPUT_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 
@@ -49,9 +50,12 @@ def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, se
 
 def _most_output(seen: Peek) -> int | None:
     """The most tokens that the client wants, over all choices."""
-    told = next((most for name in _OUTPUT_LIMITS if type(most := seen.wire.get(name)) is int and most > 0), None)
-    choices = seen.wire.get("n")
-    return told if told is None or type(choices) is not int else told * max(1, min(choices, 128))
+    wire = seen.wire
+    for name in _OUTPUT_LIMITS:
+        if type(most := wire.get(name)) is int and most > 0:
+            choices = wire.get("n")
+            return most if type(choices) is not int else most * max(1, min(choices, _MOST_CHOICES))
+    return None
 
 
 def settle(exchange: Exchange) -> None:

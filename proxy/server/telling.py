@@ -96,8 +96,7 @@ def access_record(exchange: Exchange) -> dict[str, object]:
 
 def _tell_tenant(exchange: Exchange, tenant: Tenant) -> None:
     runtime = exchange.gateway.runtime
-    runtime.used_by(tenant.name).add(exchange.usage, exchange.cost, refused=exchange.outcome == "refused")
-    runtime.metrics.count_tenant(tenant.name, exchange.outcome, exchange.usage, exchange.cost)
+    runtime.metrics.tenants.of(tenant.name).add(exchange.outcome, exchange.usage, exchange.cost)
     if tenant.audit_denials and exchange.reason in _DENIALS:
         runtime.audit.note(
             "request.denied",

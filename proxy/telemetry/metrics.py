@@ -10,39 +10,25 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
-from proxy.canonical.errors import Reason
 from proxy.canonical.loss import Loss
-from proxy.canonical.usage import Usage
+from proxy.telemetry.tenant_use import TenantUses
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
-
-
-_AUTH = {
-    Reason.AUTH_MISSING: "missing",
-    Reason.AUTH_UNKNOWN: "unknown",
-    Reason.AUTH_EXPIRED: "expired",
-    Reason.AUTH_DISABLED: "disabled",
-    Reason.IP_DENIED: "ip_denied",
-}
 
 
 class Metrics:
     """Those of one server, apart from any other in the process."""
 
     __slots__ = (
-        "_auth",
         "_config",
         "_leases_expired",
-        "_limited",
         "_limiter_errors",
         "_losses",
         "_registry",
         "_reloaded_at",
         "_reloads",
         "_requests_with_loss",
-        "_tenant_cost",
-        "_tenant_requests",
-        "_tenant_tokens",
+        "tenants",
     )
 
     def __init__(self) -> None:
@@ -60,20 +46,8 @@ class Metrics:
             registry=self._registry,
         )
 
-        self._auth = self._counter("dragoman_auth_total", "Who asked, by what was found.", "result")
-        self._limited = self._counter(
-            "dragoman_limit_rejections_total", "Requests that a limit refused.", "tenant", "dimension"
-        )
-        self._tenant_requests = self._counter(
-            "dragoman_tenant_requests_total", "Finished requests, by tenant.", "tenant", "outcome"
-        )
-        self._tenant_tokens = self._counter(
-            "dragoman_tenant_tokens_total",
-            "Tokens that were used. input leaves out what caches gave or took, output leaves out reasoning.",
-            "tenant",
-            "type",
-        )
-        self._tenant_cost = self._counter("dragoman_tenant_cost_usd_total", "What requests cost.", "tenant")
+        self.tenants = TenantUses()
+        self._registry.register(self.tenants)
         self._leases_expired = self._counter(
             "dragoman_lease_expired_total", "Reservations that were never settled: should stay 0."
         )
@@ -89,8 +63,6 @@ class Metrics:
         self._config = Gauge(
             "dragoman_config_info", "1 for the configuration in force.", ("hash",), registry=self._registry
         )
-        for result in ("ok", *_AUTH.values()):
-            self._auth.labels(result)
         for result in ("ok", "rejected"):
             self._reloads.labels(result)
         for action in ("failed_open", "failed_closed"):
@@ -98,30 +70,6 @@ class Metrics:
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self._registry)
-
-    def count_auth(self, failure: Reason | None) -> None:
-        """Count one request by whether its key was good."""
-        self._auth.labels("ok" if failure is None else _AUTH[failure]).inc()
-
-    def count_limited(self, tenant: str, reason: Reason) -> None:
-        """Count a request that a limit refused."""
-        self._limited.labels(tenant, reason.value).inc()
-
-    def count_tenant(self, tenant: str, outcome: str, usage: Usage | None, micro_usd: int | None) -> None:
-        """Count what a request of a tenant has used."""
-        self._tenant_requests.labels(tenant, outcome).inc()
-        if usage is not None:
-            for kind, count in (
-                ("input", usage.input_fresh),
-                ("output", usage.output - usage.reasoning),
-                ("cache_read", usage.cache_read),
-                ("cache_write", usage.cache_write),
-                ("reasoning", usage.reasoning),
-            ):
-                if count > 0:
-                    self._tenant_tokens.labels(tenant, kind).inc(count)
-        if micro_usd:
-            self._tenant_cost.labels(tenant).inc(micro_usd / 1e6)
 
     def count_expired_leases(self, count: int) -> None:
         """Count reservations whose time was over."""
@@ -140,12 +88,6 @@ class Metrics:
         self._config.clear()
         self._config.labels(digest[:12]).set(1)
         self._reloaded_at.set_to_current_time()
-
-    def forget_tenants(self, gone: Iterable[str]) -> None:
-        """Show no longer what the configuration no longer has."""
-        for tenant in gone:
-            for counter in (self._limited, self._tenant_requests, self._tenant_tokens, self._tenant_cost):
-                counter.remove_by_labels({"tenant": tenant})
 
     def count_losses(self, losses: Iterable[Loss], client: str, backend: str) -> None:
         """Count the losses of one request. `client` and `backend` are protocols."""

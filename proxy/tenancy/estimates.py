@@ -18,9 +18,6 @@ WEIGHT = 0.1  # of the newest answer in an average
 LEAST_RATIO, MOST_RATIO = 0.1, 10.0  # one odd answer must not spoil the average
 MOST_KEPT = 10_000  # models; tenants and models
 
-# What a body with an image, a document or audio has in it, whatever its protocol. Most have none and aren't walked.
-MEDIA_MARKS = (b"base64", b'"source"', b"image_url", b"file_data", b"input_audio")
-
 Key = TypeVar("Key")
 
 
@@ -72,11 +69,17 @@ def _average_in(averages: dict[Key, float], key: Key, newest: float, before: flo
 
 def input_tokens(raw: bytes, wire: Wire) -> int:
     """Of a request's body, and the JSON in it. What an image or a document holds is not counted as text."""
-    if not any(mark in raw for mark in MEDIA_MARKS):
+    if not _may_hold_media(raw):
         return ceil(len(raw) / PROSE)
     media = _Media()
     media.walk(wire)
     return ceil(max(0, len(raw) - media.bytes) / PROSE + media.tokens)
+
+
+def _may_hold_media(raw: bytes) -> bool:
+    """By what a body with an image, a document or audio has in it, whatever its protocol. Most have none and aren't
+    walked."""
+    return b"base64" in raw or b'"source"' in raw or b"image_url" in raw or b"file_data" in raw or b"input_audio" in raw
 
 
 class _Media:
