@@ -137,7 +137,8 @@ def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
     exchange.account(served.backend)
     policy.check_request(exchange.client, seen.raw, seen.wire)
     if exchange.endpoint == "generate":
-        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire)
+        unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
+        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset)
     return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
 
 

@@ -54,6 +54,7 @@ _STORED = (
 )
 _COMPACT = "/responses/compact"
 _BATCH_OF_MESSAGES = "/messages/batches"
+_BATCHES = "/batches"  # of requests in a file
 # Their price can't be told from what they answer.
 _UNPRICED = ("/audio", "/images")
 _METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH"})
@@ -147,8 +148,8 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
     if compressed or request.content_type.startswith("multipart/"):
         if (request.content_length or 0) > exchange.body_limit:
             raise too_large(exchange.body_limit)
-        if caller is not None and not stored:
-            caller.policy.check_form()
+        if caller is not None:
+            _not_looked_into(exchange, caller, path)
         await admit_without_model(exchange, served, stored=stored)
         await invite(request)
         return _Upload(exchange), served
@@ -172,16 +173,26 @@ def _looked_into(exchange: Exchange, caller: Caller, path: str, raw: bytes, wire
     """The body of a request that names no model itself. Raises `Rejected`."""
     policy = caller.policy
     if type(wire) is not dict:
-        policy.check_form()
+        _not_looked_into(exchange, caller, path)
     elif path.rstrip("/") == _BATCH_OF_MESSAGES:
         if caller.tenant.limits.counts_tokens:
             policy.check_hidden_requests()
         return policy.check_batch(raw, wire)
-    elif path.rstrip("/") == "/batches":
+    elif path.rstrip("/") == _BATCHES:
         policy.check_hidden_requests()
     else:
         policy.check_request(exchange.client, raw, wire)
+        if exchange.endpoint != "stored":
+            policy.check_named_model(wire)  # the vendor would choose one
     return raw
+
+
+def _not_looked_into(exchange: Exchange, caller: Caller, path: str) -> None:
+    """A body that nobody reads may hold what the policy is about. Raises `Rejected` where that matters."""
+    if exchange.endpoint == "generate" or path.rstrip("/") in (_BATCH_OF_MESSAGES, _BATCHES):
+        caller.policy.check_hidden_requests()
+    elif exchange.endpoint == "other":
+        caller.policy.check_form()
 
 
 async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) -> tuple[bytes, Served]:

@@ -2,7 +2,9 @@
 
 import hmac
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from multidict import CIMultiDictProxy
 
@@ -11,15 +13,16 @@ from proxy.settings import Settings
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.scrubber import MASK
 from proxy.tenancy.credentials import presented
-from proxy.tenancy.keys import AuthFailure, KeyRing, check, own_key
+from proxy.tenancy.keys import AuthFailure, Found, KeyRing, check, own_key
 from proxy.tenancy.policy import Policy
 from proxy.tenancy.prices import PriceTable
 from proxy.upstream.account import SHARED, Account
 
+_MOST_KNOWN = 10_000
 _PROCESS_KEY = os.urandom(32)  # so that what is logged of a foreign key can't be looked up by its hash
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls. `kid`: the public part of its key; of one who brings a backend's key alone, a word that tells such
     callers apart while the process lives. `own`: that key, and the header that it came in."""
@@ -73,25 +76,46 @@ class Tenants:
         self._ring = KeyRing(tenants.values(), pepper)
         self.policies = {name: Policy(tenant) for name, tenant in tenants.items()}
         self.prices = PriceTable(settings.prices)
+        self._known: dict[bytes, tuple[Found, Caller]] = {}  # by the digest of a whole key that is somebody's
 
     def identify(self, headers: CIMultiDictProxy[str], now: float) -> Caller | AuthFailure:
         """Who sent these headers at `now`, in Unix seconds."""
         given = presented(headers, self._ring.own_key_headers)
         if isinstance(given, AuthFailure):
             return given
-        found = self._ring.find(given.key) if given.key is not None else self._ring.find_keyless(given.foreign)
+        key = given.key
+        if key is None or given.foreign:
+            return self._identify_own(key, given.foreign, now)
+        # A key that was good before need not be taken apart again. It is not kept itself, only its digest.
+        digest = sha256(key.encode(errors="surrogateescape")).digest()
+        known = self._known.get(digest)
+        if known is None:
+            found = self._ring.find(key)
+            if isinstance(found, AuthFailure) or found.key is None:
+                return found if isinstance(found, AuthFailure) else AuthFailure(Reason.AUTH_UNKNOWN)
+            known = found, Caller(found.tenant, self.policies[found.tenant.name], found.key.kid)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[digest] = known
+        found, caller = known
+        if (reason := check(found, now)) is not None:
+            return AuthFailure(reason, caller.kid)
+        return caller
+
+    def _identify_own(self, key: str | None, foreign: Mapping[str, str], now: float) -> Caller | AuthFailure:
+        """Who brings a backend's own key, with one of ours or without."""
+        found = self._ring.find(key) if key is not None else self._ring.find_keyless(foreign)
         if isinstance(found, AuthFailure):
             return found
-        tenant, key = found
-        own = own_key(tenant, given.foreign)
+        tenant = found.tenant
+        own = own_key(tenant, foreign)
         if isinstance(own, AuthFailure):
             return own
-        kid = key.kid if key is not None else _word_for(own or "")
+        kid = found.key.kid if found.key is not None else _word_for(own or "")
         if (reason := check(found, now)) is not None:
             return AuthFailure(reason, kid)
-        return Caller(
-            tenant, self.policies[tenant.name], kid, None if own is None else (tenant.upstream.byok_header, own)
-        )
+        brought = None if own is None else (tenant.upstream.byok_header, own)
+        return Caller(tenant, self.policies[tenant.name], kid, brought)
 
 
 def _word_for(key: str) -> str:
