@@ -6,7 +6,9 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -24,7 +26,8 @@ class ProxyFailed(Exception):
 
 
 class ProxyProcess:
-    """key: the proxy's own for the backend; with None it passes on the client's."""
+    """key: the proxy's own for the backend; with None it passes on the client's. more: of the configuration, in place
+    of what would be there otherwise."""
 
     def __init__(
         self,
@@ -33,14 +36,16 @@ class ProxyProcess:
         *,
         key: str | None = "upstream-key",
         command: tuple[str, ...] = SERVE,
+        more: Mapping[str, Json] = MappingProxyType({}),
     ) -> None:
         upstream = {"name": "backend", "protocol": protocol, "base_url": backend_url}
-        self.port, admin_port = _free_ports(2)
+        self.port, self.admin_port = _free_ports(2)
         self.config: dict[str, Json] = {
             "listen": f"127.0.0.1:{self.port}",
-            "admin_listen": f"127.0.0.1:{admin_port}",
+            "admin_listen": f"127.0.0.1:{self.admin_port}",
             "upstreams": [upstream if key is None else {**upstream, "api_key": key}],
             "models": [{"match": "*", "upstream": "backend"}],
+            **more,
         }
         self._command = command
         self._folder = tempfile.TemporaryDirectory(prefix="dragoman-test-")
@@ -88,14 +93,20 @@ class ProxyProcess:
         if not self.alive:
             raise ProxyFailed(f"the process is not running:\n{self.output}")
 
+    async def end(self, by: signal.Signals) -> int:
+        """Send the signal; the exit code, once the process has ended. It can be started again."""
+        self.check_alive()
+        assert self._process is not None
+        self._process.send_signal(by)
+        try:
+            return await asyncio.wait_for(self._process.wait(), ENDED_WITHIN_S)
+        except TimeoutError:
+            self._process.kill()
+            return await self._process.wait()
+
     async def stop(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGINT)  # as from a terminal: no load balancer needs time
-            try:
-                await asyncio.wait_for(self._process.wait(), ENDED_WITHIN_S)
-            except TimeoutError:
-                self._process.kill()
-                await self._process.wait()
+        if self.alive:
+            await self.end(signal.SIGINT)  # as from a terminal: no load balancer needs time
         self._folder.cleanup()
 
 

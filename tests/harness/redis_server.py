@@ -1,6 +1,7 @@
-"""A real Redis for tests: nothing is kept on disk, and a restart forgets all."""
+"""A real Redis (or Valkey) for tests: nothing is kept on disk, and a restart forgets all."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,13 +9,13 @@ import tempfile
 import time
 from pathlib import Path
 
-COMMAND = "redis-server"
+COMMANDS = ("redis-server", "valkey-server")
 READY_WITHIN_S = 10.0
 POLL_S = 0.005
 
 
 class RedisFailed(Exception):
-    """The server did not start."""
+    """The server did not start; the message says what to do."""
 
 
 class RedisServer:
@@ -31,7 +32,11 @@ class RedisServer:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def __enter__(self) -> "RedisServer":
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -41,7 +46,7 @@ class RedisServer:
         """Returns once it answers. Raises RedisFailed if it does not."""
         with Path(self._folder.name, "output").open("ab") as output:
             self._process = subprocess.Popen(
-                (COMMAND, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+                (_command(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
                 cwd=self._folder.name,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -83,3 +88,13 @@ class RedisServer:
                 return connection.recv(7) == b"+PONG\r\n"
         except OSError:
             return False
+
+
+def _command() -> str:
+    found = next((path for name in COMMANDS if (path := shutil.which(name))), None)
+    if found is None:
+        raise RedisFailed(
+            f"Tests of shared limits need {' or '.join(COMMANDS)} on PATH, version 7 or newer: "
+            "`apt-get install redis-server` on Debian, `brew install redis` on a Mac."
+        )
+    return found
