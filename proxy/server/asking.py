@@ -37,11 +37,12 @@ async def _ask_and_mend(
 ) -> Answer:
     try:
         return await _ask_once(exchange, served, prepared, headers, body)
-    except Rejected as rejected:
-        mended = prepared.mended(body, rejected.error)
+    except (Rejected, Passed) as refusal:
+        mended = prepared.mended(body, refusal.error)
         if mended is None:
             raise
     field, body = mended
+    headers.pop("Idempotency-Key", None)  # the backend would answer as it did
     answer = await _ask_once(exchange, served, prepared, headers, body)
     if field is not None:
         backend, model = served.backend.name, exchange.model or ""

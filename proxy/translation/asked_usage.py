@@ -14,6 +14,7 @@ from proxy.translation.reading import parse_event
 from proxy.translation.sse import SseReader
 
 _ASKED: Wire = {"include_usage": True}
+_ADDED = re.compile(rb'^(\s*\{)"stream_options":\{"include_usage":true\},')  # where `with_members` puts it
 # An event with its blank line, whatever the line ends are.
 _BLOCK = re.compile(rb".*?(?:(?>\r\n|\r|\n)){2}", re.DOTALL)
 
@@ -32,6 +33,11 @@ def asking_for_usage(raw: bytes, wire: Wire, dialect: Dialect) -> bytes:
         return raw
     changed = with_members(member_of(raw, "stream_options"), _ASKED, options)
     return with_members(raw, {"stream_options": Fragment(changed)})
+
+
+def unasked(body: bytes) -> bytes:
+    """What `asking_for_usage` made its body of, where the client had no `stream_options`; else the body as it is."""
+    return _ADDED.sub(rb"\1", body, count=1)
 
 
 def tells_usage_alone(payload: bytes) -> bool:

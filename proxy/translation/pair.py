@@ -23,7 +23,7 @@ from proxy.protocols.fields import as_object, flag, invalid, need_text
 from proxy.protocols.untold_usage import said_in
 from proxy.translation import estimate
 from proxy.translation import prepare as preparing
-from proxy.translation.asked_usage import asking_for_usage
+from proxy.translation.asked_usage import asking_for_usage, unasked
 from proxy.translation.call_edits import edit_reply
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, ClientProtocol, Wire
 from proxy.translation.continuation import Continuation
@@ -35,12 +35,13 @@ from proxy.translation.pass_through import PassThrough
 from proxy.translation.passed_body import for_messages, renamed, with_members, without_envelopes
 from proxy.translation.reading import Scrub, WayBack, undecodable
 from proxy.translation.recall import Recall, Remembered
-from proxy.translation.refused_fields import mended
+from proxy.translation.refused_fields import mended, refuses
 from proxy.translation.reply_losses import note_reply
 from proxy.translation.spent import Round
 from proxy.translation.streams import Folding, Translation, stream_of
 from proxy.translation.unbinding import unbound
 
+_ASKING = "stream_options"  # the field that asks for usage
 _TOO_DEEP = "The request body is nested too deeply."
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 
@@ -114,7 +115,7 @@ def prepare(seen: Peek, target: Target, options: Options) -> "Prepared":
                 body = for_messages(body, seen.wire.get("system"), target.dialect, losses)
             body = renamed(body, seen.model, target.model)
             asking = body
-            if seen.client == "chat" and seen.stream and options.count_usage:
+            if seen.client == "chat" and seen.stream and options.count_usage and _ASKING not in options.refused_fields:
                 asking = asking_for_usage(body, seen.wire, target.dialect)
         except Rejected as rejected:
             rejected.losses = losses.losses
@@ -327,12 +328,19 @@ class Prepared:
         """(field, `body` without it) when the backend's error is about one field that a translation can do without;
         (None, `body` without its thinking) when it is about thinking that no longer fits."""
         if self.same_protocol:
-            return None
+            return self._unasked(body, error)
         said = partial(client_name, backend=self.backend, client=self.client, limit=self.context.limit_field)
         found = mended(self.backend, body, error, self._request_losses, said)
         if found is None and (rest := unbound(self.backend, body, error, self._request_losses)) is not None:
             return None, rest
         return found
+
+    def _unasked(self, body: bytes, error: Error) -> tuple[str, bytes] | None:
+        """What the client has sent, where only what the proxy added was refused."""
+        if not self._hides_usage or not refuses(body, error, _ASKING):
+            return None
+        rest = unasked(body)
+        return (_ASKING, rest) if rest != body else None
 
     def reword(self, error: Error) -> None:
         """Let what the backend says of fields of its own request be about those of the client's."""

@@ -117,6 +117,14 @@ def mended(
     return field, dumps(wire)
 
 
+def refuses(body: bytes, error: Error, field: str) -> bool:
+    """Whether the backend refused just this field of the request, or what is in it."""
+    if error.http not in _STATUSES or not _REFUSALS.search(error.message):
+        return False
+    named = _named_in(as_object(loads_exact(body), ()), error)
+    return len(named) == 1 and named.pop().partition(".")[0] == field
+
+
 def leave_out(
     protocol: BackendProtocol,
     wire: Wire,
@@ -149,12 +157,17 @@ def leave_out(
 
 def _named(wire: Wire, removable: Mapping[str, Rule], error: Error) -> str | None:
     """The one field that the error is about, if it may be left out."""
-    told = [error.param] if error.param else [name for pattern in _NAMES for name in pattern.findall(error.message)]
-    named = {field for name in told if (field := _sent(wire, name.removeprefix("body."))) is not None}
+    named = _named_in(wire, error)
     if len(named) != 1:
         return None
     field = named.pop()
     return field if field in removable else None
+
+
+def _named_in(wire: Wire, error: Error) -> set[str]:
+    """The fields of the request that the error is about."""
+    told = [error.param] if error.param else [name for pattern in _NAMES for name in pattern.findall(error.message)]
+    return {field for name in told if (field := _sent(wire, name.removeprefix("body."))) is not None}
 
 
 def _sent(wire: Wire, name: str) -> str | None:
