@@ -46,7 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     parsed = _parser().parse_args(arguments)
     command: Command = parsed.command
-    return command(parsed)
+    try:
+        return command(parsed)
+    except BrokenPipeError:
+        # Who reads it has seen enough. What is still buffered would fail once more at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _OK
 
 
 def _parser() -> argparse.ArgumentParser:

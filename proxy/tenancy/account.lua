@@ -112,7 +112,7 @@ local function reserve()
     end
     if reason == '' and tpd_limit and tpd.used + tokens > tpd_limit then
       reason = 'tpd'
-    elseif reason == '' and hard and (budget.used >= budget_limit or budget.used + cost > budget_limit) then
+    elseif reason == '' and hard and budget.used >= budget_limit then
       reason = 'budget'
     end
   end

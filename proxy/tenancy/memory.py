@@ -230,7 +230,8 @@ def _refusal(account: Account, demand: Demand, ahead: float, used: float) -> tup
     if limits.tpd is not None and account.tpd.used + demand.tokens > limits.tpd:
         return Reason.TPD, None
     budget, spent = limits.budget, account.budget.used
-    if budget is not None and budget.hard and (spent >= budget.limit or spent + demand.cost > budget.limit):
+    # What this one may cost is not asked: the last cents can be spent too, and an estimate is no price.
+    if budget is not None and budget.hard and spent >= budget.limit:
         return Reason.BUDGET, None
     return None
 

@@ -65,7 +65,7 @@ class SharedLimiter:
         on_expired: Callable[[int], None] | None = None,
         on_failed: Callable[[FailedAs], None] | None = None,
     ) -> None:
-        self.expired = 0
+        self.expired = self.failed_open = self.failed_closed = 0
         self._on_failure = on_failure
         self._clock, self._now, self._life = clock, now, life
         self._on_expired = on_expired
@@ -180,8 +180,10 @@ class SharedLimiter:
         budget = tenant.limits.budget
         blind = budget is not None and budget.hard and self._outage.lasts() >= BUDGET_GRACE
         if self._on_failure == "closed" or (self._on_failure == "local" and blind):
+            self.failed_closed += 1
             self._tell_failed("failed_closed")
             return Refused(Reason.OVERLOADED, RETRY_AFTER)
+        self.failed_open += 1
         self._tell_failed("failed_open")
         if self._on_failure == "open":
             return _free_lease(tenant, demand, self._now())

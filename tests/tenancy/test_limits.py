@@ -218,11 +218,10 @@ async def test_streams_are_counted_among_what_is_open(limiter: Limiter, settle: 
 
 async def test_a_budget_counts_what_is_open_too(limiter: Limiter, settle: Settle, name: str) -> None:
     dollar = with_budget(1_000_000, name)
-    lease = await taken(limiter, dollar, demand(cost=600_000))
-    assert await refused(limiter, dollar, demand(cost=400_001)) == Refused(Reason.BUDGET, None, ())
-    await settle(lease, 0, 600_001)
-    assert (await refused(limiter, dollar, demand(cost=400_000))).reason is Reason.BUDGET
-    await taken(limiter, dollar, demand(cost=399_999))
+    lease = await taken(limiter, dollar, demand(cost=1_000_000))
+    assert await refused(limiter, dollar, demand(cost=1)) == Refused(Reason.BUDGET, None, ())
+    await settle(lease, 0, 999_999)
+    await taken(limiter, dollar, demand(cost=400_000))  # the last cent buys one more, whatever that costs
     assert (await refused(limiter, dollar, demand(cost=0))).reason is Reason.BUDGET
 
 
@@ -250,7 +249,7 @@ async def test_a_budget_begins_anew_with_its_period(limiter: Limiter, clock: Clo
         {"concurrency": 1},
         {"tpm": 150},
         {"tpd": 150},
-        {"budget": with_budget(150).limits.budget},
+        {"budget": with_budget(100).limits.budget},
     ],
 )
 async def test_what_refuses_takes_nothing(limiter: Limiter, name: str, limits: dict[str, object]) -> None:
