@@ -89,10 +89,12 @@ class Reloading:
                 return False
             try:
                 loaded = await asyncio.to_thread(self._read)
+                self._watcher = Watcher(loaded.sources)
                 restart_for = needs_restart(self._running, loaded.settings)
                 gateway = await asyncio.to_thread(self._runtime.make_ready, loaded.settings, loaded.digest)
             except SettingsError as error:
-                self._watcher = Watcher(error.sources)
+                if error.sources.configuration:
+                    self._watcher = Watcher(error.sources)
                 self._reject(actor, [str(mistake) for mistake in error.mistakes])
                 return False
             except (UnknownDialect, OSError) as error:
@@ -104,7 +106,6 @@ class Reloading:
 
     def _accept(self, actor: str, loaded: Loaded, restart_for: list[str]) -> None:
         before, self._loaded = self._loaded, loaded
-        self._watcher = Watcher(loaded.sources)
         self._since = timestamp()
         self._last = {"result": "ok", "at": self._since, "mistakes": []}
         self._restart_for = restart_for

@@ -1,10 +1,12 @@
 """Who tenants are: names, keys and dates, and with whose keys their requests go on."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 from proxy.settings.document import Document, Path, Value
 from proxy.settings.policies import Policy, holds, policies
 from proxy.settings.spelling import did_you_mean
+from proxy.settings.tenants import KeyMode
 from proxy.settings.values import parse_moment
 
 _Upstreams = Mapping[str, Mapping[str, Value]]
@@ -86,7 +88,7 @@ def _check_dates(document: Document, at: Path, entry: Mapping[str, Value]) -> No
 def _check_upstream_keys(document: Document, policy: Policy, upstreams: _Upstreams) -> None:
     section, at = policy.section("upstream"), (*policy.at, "upstream")
     mode = section.get("mode", "shared")
-    if policy.of_tenant:
+    if policy.of_tenant and mode in get_args(KeyMode):
         for key, needed in (("map", "map"), ("byok_upstreams", "byok"), ("byok_header", "byok")):
             if policy.says("upstream", key) and mode != needed:
                 document.note((*at, key), f"means nothing while mode is {mode}: say mode: {needed}")

@@ -33,6 +33,9 @@ from proxy.settings.values import (
 Count = Annotated[int, Field(ge=1, le=10**15)]
 
 
+_NO_UPSTREAMS = NotNull("is empty: leave the key out for all upstreams that have no key of their own")
+
+
 class KeyEntry(Section):
     kid: KeyId
     hash: KeyHash
@@ -68,7 +71,7 @@ class UpstreamKeysSection(Section):
     mode: Literal["shared", "map", "byok"] = "shared"
     map: dict[str, UpstreamKeyEntry] = {}
     byok_header: HeaderName = "authorization"
-    byok_upstreams: Annotated[list[EntryName] | None, NotNull()] = None
+    byok_upstreams: Annotated[list[EntryName] | None, _NO_UPSTREAMS] = None
 
 
 class BudgetSection(Section):

@@ -171,6 +171,8 @@ def _tenant_name(value: object) -> str:
 
 
 def _key_id(value: object) -> str:
+    if isinstance(value, int | float):
+        raise ValueError("must stand in quotes: YAML takes it for a number")
     if not isinstance(value, str) or not KEY_ID.fullmatch(value):
         raise ValueError("must be the 12 characters behind 'drg_' of a key that `dragoman keys new` made")
     return value

@@ -38,6 +38,12 @@ def test_names_and_key_ids_are_unique_over_all_tenants(tmp_path: Path) -> None:
     ]
 
 
+def test_a_key_id_of_digits_alone(tmp_path: Path) -> None:
+    assert told(tmp_path, ONE.replace("0123456789ab", "123456789012")) == [
+        "10: tenants[0].keys[0].kid: must stand in quotes: YAML takes it for a number"
+    ]
+
+
 def test_a_key_that_needs_a_pepper(tmp_path: Path) -> None:
     text = ONE.replace("'sha256", "'hmac-sha256")
     assert told(tmp_path, text) == ["10: tenants[0].keys[0].hash: needs the key_pepper that it was made with"]

@@ -125,6 +125,8 @@ def test_what_needs_a_restart(folder: Path) -> None:
     old = load(folder, {})
     state = {"DRAGOMAN_STATE__URL": "redis://host:1", "DRAGOMAN_TIMEOUTS__CONNECT": "1s"}
     assert needs_restart(old, load(folder, state)) == ["state.url"]
+    failing = {**state, "DRAGOMAN_STATE__ON_FAILURE": "closed"}
+    assert needs_restart(load(folder, state), load(folder, failing)) == ["state.on_failure"]
     assert needs_restart(old, load(folder, {}, {"listen": "127.0.0.1:1", "admin_listen": "127.0.0.1:2"})) == [
         "listen",
         "admin_listen",
