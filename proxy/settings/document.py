@@ -29,6 +29,7 @@ _SHORTEST_SECRET = 4
 # Ten thousand tenants with long policies are fewer.
 _MOST_VALUES = 1_000_000
 _MOST_LEVELS = 50
+_MOST_MISTAKES = 1000  # to tell: nobody reads more, and hiding secrets in each takes time
 _PLAIN = ""  # the tag of a scalar without quotes and tag
 
 
@@ -53,9 +54,16 @@ class Document:
     # The files that its values name, and what they looked like just before they were read.
     named: dict[FilePath, Stamp] = field(default_factory=dict)
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether so much is wrong that no more is recorded."""
+        return len(self.mistakes) > _MOST_MISTAKES
+
     def note(self, path: Path, message: str) -> None:
         """Record a mistake at `path`, or at its closest ancestor that was written down."""
-        if any(path[:end] in self.broken for end in range(len(path) + 1)):
+        if len(self.mistakes) == _MOST_MISTAKES:
+            self.mistakes.append(Mistake(self.file, None, "", f"has more mistakes than these {_MOST_MISTAKES}"))
+        if self.hopeless or any(path[:end] in self.broken for end in range(len(path) + 1)):
             return
         for secret in self.secrets:
             if len(secret) >= _SHORTEST_SECRET:

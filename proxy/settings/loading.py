@@ -138,6 +138,8 @@ def _validate(document: Document, folder: FilePath) -> SettingsFile | None:
         return SettingsFile.model_validate(document.root, context={"folder": folder, "named": document.named})
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
+            if document.hopeless:
+                break
             document.note(_path_of(detail), _message_of(detail))
         return None
 

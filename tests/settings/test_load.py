@@ -245,3 +245,14 @@ def test_keys_that_seal_carriers(tmp_path: Path, text: str, environ: dict[str, s
     settings = read(tmp_path, MINIMAL + text, environ)
     assert [key.get_secret_value() for key in settings.carrier_keys] == keys
     assert HEX not in repr(settings)
+
+
+def test_ten_thousand_tenants(tmp_path: Path) -> None:
+    digits = str.maketrans("0123456789", "abcdefghjk")
+    key = "{{kid: {}, hash: 'sha256:" + "0" * 64 + "', expires_at: 2027-01-15}}"
+    limits = "models: {allow: ['claude-*', 'gpt-*'], deny: ['*-pro']}, limits: {rpm: 120, tpm: 400000, streams: 10}"
+    tenants = [
+        f"  - {{name: t-{n}, keys: [{key.format(f'{n:012}'.translate(digits))}], {limits}}}\n" for n in range(10_000)
+    ]
+    text = MINIMAL + f"state: {{carrier_keys: ['{HEX}']}}\ntenants:\n" + "".join(tenants)
+    assert len(read(tmp_path, text).tenants or {}) == 10_000

@@ -218,3 +218,8 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load(tmp_path / "none.yaml", {})
     assert str(caught.value) == f"{tmp_path}/none.yaml: can't be read: No such file or directory"
+
+
+def test_a_hopeless_file_is_not_told_to_the_end(tmp_path: Path) -> None:
+    found = told(tmp_path, GOOD + "trusted_proxies:\n" + "  - nobody\n" * 5000)
+    assert (len(found), found[0]) == (1001, ": has more mistakes than these 1000")
