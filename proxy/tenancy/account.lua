@@ -1,10 +1,12 @@
 -- One tenant's account in the shared store: what memory.py does, in one step that nothing comes between.
--- KEYS: the account (a hash), its open leases and the streams among them (sorted sets: id, by when they end).
+-- KEYS: the account (a hash), its open leases, the streams among them (sorted sets: id, by when they end), and leases that
+-- were undone before they were taken (the same, by when they are forgotten).
 -- ARGV: what to do, the time (empty: the server's own), then as each function below reads them. Empty is no limit.
 -- Numbers go in and out as text with all their digits, since a reply would cut them to whole ones; an answer is one
 -- text with spaces between, which takes the asker least time to read.
 
-local account, leases, streams = KEYS[1], KEYS[2], KEYS[3]
+local account, leases, streams, undone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local UNDONE = 600 -- seconds in which a request that was given up may still arrive
 local KEPT = 86400 -- seconds that sets of leases outlive their last change, and an account its last window
 
 local function text(number)
@@ -94,7 +96,9 @@ local function reserve()
   local open, streaming = redis.call('ZCARD', leases), redis.call('ZCARD', streams)
 
   local reason, wait = '', 0
-  if interval and ahead > slack then
+  if redis.call('ZREM', undone, id) == 1 then
+    reason = 'overloaded' -- nobody waits for it any more
+  elseif interval and ahead > slack then
     reason, wait = 'rpm', ahead - slack
   elseif rpd_limit and rpd.used >= rpd_limit then
     reason = 'rpd'
@@ -156,11 +160,17 @@ end
 
 -- ARGV[3..]: id; used tokens and cost less the reserved ones; rate of tokens; since when the day's tokens and the budget
 -- were counted that the lease was taken from. Empty: not counted. `*`: as they are now, for what was never answered.
--- A lease that is gone was settled before, or reaped, or lost with the store's memory: then nothing is to be done.
+-- A lease that is gone was settled before, or reaped, or lost with the store's memory: then nothing is to be done. But
+-- what was never answered may be still to come, on another connection: it must not be taken then.
 local function settle()
   local id, tokens, cost, rate = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
   redis.call('ZREM', streams, id)
   if redis.call('ZREM', leases, id) == 0 then
+    if ARGV[7] == '*' then
+      redis.call('ZREMRANGEBYSCORE', undone, '-inf', text(now))
+      redis.call('ZADD', undone, text(now + UNDONE), id)
+      redis.call('EXPIRE', undone, UNDONE)
+    end
     return 0
   end
   local kept = redis.call('HMGET', account, 'tokens', 'at', 'tpd', 'tpd_since', 'budget', 'budget_since')

@@ -23,7 +23,7 @@ from proxy.tenancy.limits import Demand, Lease, Refused, Standing
 from proxy.tenancy.memory import HeldLease, MemoryLimiter
 from proxy.tenancy.outage import Outage
 from proxy.tenancy.settling import Settling
-from proxy.tenancy.store import Answer, Question, Settlement, Store, StoreFailed
+from proxy.tenancy.store import CALL_TIMEOUT, Answer, Question, Settlement, Store, StoreFailed
 from proxy.tenancy.terms import BUSY_RETRY_AFTER, standings, terms_of, windows
 
 OnFailure = Literal["open", "closed", "local"]
@@ -48,10 +48,13 @@ class StoredLease(Lease):
 
 
 class SharedLimiter:
-    """`now`: this process's Unix seconds, for when days and periods end; `store_now`: in place of the store's clock, in
-    tests. What may be read at any time: `reachable`, whether the store answered last; `expired`: leases that ended
-    unsettled; `reserved_tokens`: of this replica's open leases. `on_failed` is told of each request that was admitted
-    or refused without the store."""
+    """`timeout`: seconds for which a request waits for the store. `now`: this process's Unix seconds, for when days and
+    periods end; `store_now`: in place of the store's clock, in tests. `on_failed` is told of each request that was
+    admitted or refused without the store.
+
+    What may be read at any time: `reachable`, whether the store answered last; `expired`: leases that ended unsettled;
+    `reserved_tokens`: of this replica's open leases.
+    """
 
     def __init__(
         self,
@@ -62,6 +65,7 @@ class SharedLimiter:
         now: Callable[[], float] = time.time,
         store_now: Callable[[], float] | None = None,
         life: float = LIFE,
+        timeout: float = CALL_TIMEOUT,
         on_expired: Callable[[int], None] | None = None,
         on_failed: Callable[[FailedAs], None] | None = None,
     ) -> None:
@@ -70,7 +74,7 @@ class SharedLimiter:
         self._clock, self._now, self._life = clock, now, life
         self._on_expired = on_expired
         self._on_failed = on_failed
-        self._store = Store(url, store_now)
+        self._store = Store(url, timeout, store_now)
         self._local = MemoryLimiter(clock, now, self._count_expired)
         self._outage = Outage(clock)
         self._questions: dict[str, Question] = {}

@@ -5,9 +5,9 @@ What it raises is `StoreFailed` and says nothing of where the store is, since it
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
@@ -19,6 +19,7 @@ from proxy.tenancy.terms import Reading, Terms
 
 CALL_TIMEOUT = 0.05  # seconds; somebody waits for it
 BATCH_TIMEOUT = 1.0  # nobody does
+KEYS = 4  # of an account
 MOST_CONNECTIONS = 8
 MOST_ALONE = 4  # calls at once; what comes beyond goes together
 MOST_REFRESHED = 500  # leases in one call, so that it keeps nobody waiting for long
@@ -30,7 +31,9 @@ _SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 _FAILURES = (RedisError, OSError, TimeoutError, RuntimeError)
 
 Argument = str | int
-Call = tuple[Argument, ...]  # the three keys, then what the script reads
+Call = tuple[Argument, ...]  # the keys, then what the script reads
+
+Work = TypeVar("Work")
 
 _READ = Demand(0, 0, stream=False, lasts=0.0)
 _NO_ENDS = ("", "", "")
@@ -98,22 +101,26 @@ class Question:
 
 
 class Store:
-    """`now`: Unix seconds in place of the store's own clock, which is for tests alone."""
+    """`timeout`: seconds for an answer that somebody waits for. `now`: Unix seconds in place of the store's own clock,
+    which is for tests alone."""
 
-    def __init__(self, url: str, now: Callable[[], float] | None = None) -> None:
+    def __init__(self, url: str, timeout: float = CALL_TIMEOUT, now: Callable[[], float] | None = None) -> None:
         pool = BlockingConnectionPool.from_url(
             url,
             max_connections=MOST_CONNECTIONS,
-            timeout=CALL_TIMEOUT,
+            timeout=timeout,
+            socket_timeout=BATCH_TIMEOUT,
             socket_connect_timeout=BATCH_TIMEOUT,
             protocol=2,
             retry=Retry(NoBackoff(), 0),  # what failed may have been done; who asks knows what to do about it
         )
         self._client = Redis.from_pool(pool)
+        self._timeout = timeout
         self._now = now
         self._alone = 0
         self._waiting: list[tuple[Call, asyncio.Future[bytes]]] = []
-        self._carrier: asyncio.Task[None] | None = None
+        self._carrying = False
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     async def reserve(
         self, question: Question, lease_id: str, demand: Demand, life: float, calendar_now: float
@@ -160,9 +167,9 @@ class Store:
         return sum(expired)
 
     async def close(self) -> None:
-        """Let go of all connections."""
-        if self._carrier is not None:
-            self._carrier.cancel()
+        """Let go of all connections, once what is under way is done."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=BATCH_TIMEOUT)
         await self._client.aclose()
 
     def _time(self) -> str:
@@ -171,30 +178,42 @@ class Store:
     async def _call(self, call: Call) -> bytes:
         """Of many at once most go together: each alone costs some times as much of this process's time."""
         try:
-            async with asyncio.timeout(CALL_TIMEOUT):
-                if self._alone >= MOST_ALONE:
-                    return await self._call_together(call)
-                self._alone += 1
-                try:
-                    return await self._call_alone(call)
-                finally:
-                    self._alone -= 1
+            async with asyncio.timeout(self._timeout):
+                if self._alone < MOST_ALONE:
+                    self._alone += 1
+                    return await self._apart(self._call_alone(call))
+                return await self._call_together(call)
         except _FAILURES as failure:
             raise StoreFailed(type(failure).__name__) from None
+
+    def _apart(self, work: Coroutine[Any, Any, Work]) -> asyncio.Future[Work]:
+        """The client swallows a cancellation now and then, and with it a time-out or the end of a request. So it only
+        works in tasks that nobody cancels, and who waits may leave."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        task.exception()  # perhaps nobody waits for it any more
 
     async def _call_alone(self, call: Call) -> bytes:
         reply: bytes
         try:
-            reply = await self._client.evalsha(_SHA, 3, *call)
+            reply = await self._client.evalsha(_SHA, KEYS, *call)
         except NoScriptError:
-            reply = await self._client.eval(_SCRIPT, 3, *call)
+            reply = await self._client.eval(_SCRIPT, KEYS, *call)
+        finally:
+            self._alone -= 1
         return reply
 
     def _call_together(self, call: Call) -> asyncio.Future[bytes]:
         reply: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append((call, reply))
-        if self._carrier is None:
-            self._carrier = asyncio.create_task(self._carry())
+        if not self._carrying:
+            self._carrying = True
+            self._apart(self._carry())
         return reply
 
     async def _carry(self) -> None:
@@ -211,18 +230,12 @@ class Store:
                 for (_, reply), answer in zip(asked, replies, strict=True):
                     if not reply.done():
                         reply.set_result(answer)
-        self._carrier = None
+        self._carrying = False
 
     async def _batch(self, calls: Sequence[Call]) -> list[Any]:
+        """Raises StoreFailed if any of them failed."""
         try:
-            async with asyncio.timeout(BATCH_TIMEOUT):
-                replies = await self._pipeline(calls)
-                unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-                if unknown:
-                    await self._client.script_load(_SCRIPT)
-                    again = await self._pipeline([calls[index] for index in unknown])
-                    for index, reply in zip(unknown, again, strict=True):
-                        replies[index] = reply
+            replies = await self._apart(self._pipeline_with_script(calls))
         except _FAILURES as failure:
             raise StoreFailed(type(failure).__name__) from None
         for reply in replies:
@@ -230,18 +243,28 @@ class Store:
                 raise StoreFailed(type(reply).__name__)
         return replies
 
+    async def _pipeline_with_script(self, calls: Sequence[Call]) -> list[Any]:
+        replies = await self._pipeline(calls)
+        unknown = [index for index, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
+        if unknown:
+            await self._client.script_load(_SCRIPT)
+            again = await self._pipeline([calls[index] for index in unknown])
+            for index, reply in zip(unknown, again, strict=True):
+                replies[index] = reply
+        return replies
+
     async def _pipeline(self, calls: Sequence[Call]) -> list[Any]:
         pipeline = self._client.pipeline(transaction=False)
         for call in calls:
-            pipeline.evalsha(_SHA, 3, *call)
+            pipeline.evalsha(_SHA, KEYS, *call)
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return replies
 
 
-def _keys(tenant: str) -> tuple[str, str, str]:
+def _keys(tenant: str) -> tuple[str, ...]:
     """In braces is what a cluster chooses a node by: all of a tenant's are on one."""
     base = f"dragoman:{{{tenant}}}:"
-    return f"{base}account", f"{base}leases", f"{base}streams"
+    return f"{base}account", f"{base}leases", f"{base}streams", f"{base}undone"
 
 
 def _answer(reply: bytes) -> Answer:

@@ -19,17 +19,17 @@ class RedisFailed(Exception):
 
 
 class RedisServer:
-    """`url`: of a free port of loopback, the same after a restart. To be used as a context, or started and stopped."""
+    """On a socket of its own, since a port that is free now may not be after a restart. To be used as a context, or
+    started and stopped."""
 
     def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.port = listening.getsockname()[1]
         self._folder = tempfile.TemporaryDirectory(prefix="dragoman-redis-")
+        self._socket = str(Path(self._folder.name, "socket"))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"unix://{self._socket}"
 
     def __enter__(self) -> "RedisServer":
         try:
@@ -46,7 +46,7 @@ class RedisServer:
         """Returns once it answers. Raises RedisFailed if it does not."""
         with Path(self._folder.name, "output").open("ab") as output:
             self._process = subprocess.Popen(
-                (_command(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+                (_command(), "--port", "0", "--unixsocket", self._socket, "--save", "", "--appendonly", "no"),
                 cwd=self._folder.name,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -83,7 +83,9 @@ class RedisServer:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1.0) as connection:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(READY_WITHIN_S)
+                connection.connect(self._socket)
                 connection.sendall(b"PING\r\n")
                 return connection.recv(7) == b"+PONG\r\n"
         except OSError:

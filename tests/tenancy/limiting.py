@@ -7,6 +7,7 @@ from proxy.tenancy.limits import Demand, Lease, Limiter, Refused
 
 NOON = 1_796_126_400.0  # 2026-12-01 12:00 UTC, a Tuesday
 TO_MIDNIGHT = 43_200.0
+PATIENCE = 5.0  # seconds for an answer of a store that works: test machines are busy
 
 
 @dataclass

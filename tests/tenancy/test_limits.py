@@ -11,7 +11,7 @@ from proxy.settings.tenants import Tenant
 from proxy.tenancy.limits import Demand, Lease, Limiter, Refused, Standing, Window
 from proxy.tenancy.memory import MemoryLimiter
 from proxy.tenancy.shared import SharedLimiter
-from tests.tenancy.limiting import TO_MIDNIGHT, Clock, demand, refused, taken, tenant, used, with_budget
+from tests.tenancy.limiting import PATIENCE, TO_MIDNIGHT, Clock, demand, refused, taken, tenant, used, with_budget
 
 LIFE = 10.0**9
 _names = (f"limits-{number}" for number in itertools.count())
@@ -37,7 +37,7 @@ async def limiter(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator
         made = MemoryLimiter(clock, clock)
     else:
         url = request.getfixturevalue("redis_url")
-        made = SharedLimiter(url, "closed", now=clock, store_now=clock, life=LIFE)
+        made = SharedLimiter(url, "closed", now=clock, store_now=clock, life=LIFE, timeout=PATIENCE)
     yield made
     await made.close()
 

@@ -18,7 +18,7 @@ from proxy.settings.tenants import Budget, Tenant, TenantLimits
 from proxy.tenancy.limits import Demand, Lease, Refused
 from proxy.tenancy.memory import MemoryLimiter
 from proxy.tenancy.shared import SharedLimiter
-from tests.tenancy.limiting import Clock, demand, taken, used
+from tests.tenancy.limiting import PATIENCE, Clock, demand, taken, used
 
 LIFE = 10.0**9  # so that leases end by their own deadline alone
 _numbers = itertools.count()
@@ -96,7 +96,7 @@ def test_both_limiters_decide_alike(redis_url: str, first: TenantLimits, script:
 async def _play(redis_url: str, first: TenantLimits, script: list[Step]) -> None:
     clock = Clock()
     memory = MemoryLimiter(clock, clock)
-    shared = SharedLimiter(redis_url, "closed", now=clock, store_now=clock, life=LIFE)
+    shared = SharedLimiter(redis_url, "closed", now=clock, store_now=clock, life=LIFE, timeout=PATIENCE)
     tenant = Tenant(f"same-{next(_numbers)}", limits=first)
     seen = Seen([], [])
     try:
