@@ -5,6 +5,7 @@ replaces anything: what two files say of the same thing is a mistake of one of t
 """
 
 from collections.abc import Sequence
+from pathlib import Path as FilePath
 
 from proxy.settings.document import Document, Path, Value, format_path
 
@@ -15,7 +16,12 @@ _LISTS = ("upstreams", "models", "model_profiles", "tenants", "prices")
 def merge(documents: Sequence[Document]) -> Document:
     """One document with the mistakes of all. A single one is given back as it is."""
     merged, *others = documents
-    merged.several = bool(others)
+    if others:
+        merged.several = True
+        # What no file says is missing in all of them.
+        merged.file = str(FilePath(merged.file).parent)
+        merged.places.pop((), None)
+        merged.broken.discard(())
     for other in others:
         _add(merged, other)
     return merged
@@ -31,12 +37,13 @@ def _add(merged: Document, other: Document) -> None:
             del other.root[name]
     _merge(merged, other, merged.root, other.root, ())
     for path, place in other.places.items():
-        merged.places.setdefault(_moved(path, offsets), place)
+        if path:
+            merged.places.setdefault(_moved(path, offsets), place)
     for name, offset in offsets.items():
         listed = merged.root[name]
         for index in range(offset, len(listed) if isinstance(listed, list) else 0):
             merged.numbers[name, index] = index - offset
-    merged.broken |= {_moved(path, offsets) for path in other.broken}
+    merged.broken |= {_moved(path, offsets) for path in other.broken if path}
     merged.mistakes += other.mistakes
 
 

@@ -93,6 +93,17 @@ def test_what_can_not_be_parsed_is_told_beside_the_rest(tmp_path: Path) -> None:
     assert [text.partition(": ")[0] for text in told(folder)] == ["one.yaml:3", "two.yaml:1"]
 
 
+def test_what_is_missing_is_missing_in_the_folder(tmp_path: Path) -> None:
+    folder = write(tmp_path, one="- a list", two="listen: 127.0.0.1:1", three="drain: {lame_duck: soon}")
+    with pytest.raises(SettingsError) as caught:
+        load(folder, {})
+    assert [(mistake.file, mistake.field) for mistake in caught.value.mistakes] == [
+        (f"{folder}", "upstreams"),
+        (f"{folder}/one.yaml", ""),
+        (f"{folder}/three.yaml", "drain.lame_duck"),
+    ]
+
+
 def test_a_folder_without_files(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match=r"holds no \*\.yaml and no \*\.yml"):
         load(tmp_path, {})
