@@ -82,7 +82,7 @@ async def count_tokens(exchange: Exchange) -> StreamResponse:
     seen, route, served = admitted.seen, admitted.route, admitted.served
     gateway = exchange.gateway
     exchange.model = gateway.target(route, seen.model).model
-    key = _key(exchange, served, raw)
+    key = _key(exchange, served, seen.raw)
     count = gateway.counts.get(key)
     if count is None:
         try:

@@ -55,14 +55,17 @@ _STORED = (
 _COMPACT = "/responses/compact"
 _BATCH_OF_MESSAGES = "/messages/batches"
 _BATCHES = "/batches"  # of requests in a file
+_OF_REQUESTS = (_BATCH_OF_MESSAGES, _BATCHES)
 # Their price can't be told from what they answer.
 _UNPRICED = ("/audio", "/images")
 _METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH"})
 
 
 def owners_of(method: str, path: str, *, messages_client: bool) -> tuple[Protocol, ...]:
-    """The protocols whose backends may have this endpoint; none for one that nobody is known to have."""
-    if method not in _METHODS or any(step in (".", "..") for step in unquote(path).split("/")):
+    """The protocols whose backends may have this endpoint; none for one that nobody is known to have, and for a path
+    that some server would take for another."""
+    steps = unquote(path).replace("\\", "/").rstrip("/").split("/")
+    if method not in _METHODS or any(step in ("", ".", "..") for step in steps[1:]):
         return ()
     for beginning, owners in _OWNERS:
         if path == beginning.rstrip("/") or path.startswith(beginning.rstrip("/") + "/"):
@@ -72,9 +75,14 @@ def owners_of(method: str, path: str, *, messages_client: bool) -> tuple[Protoco
 
 def class_of(path: str) -> EndpointClass:
     """The class, in tenants' policies, of an endpoint that is passed through."""
-    if path.rstrip("/") == _COMPACT:
+    if _plain(path) == _COMPACT:
         return "generate"
     return "stored" if path.startswith(_STORED) else "other"
+
+
+def _plain(path: str) -> str:
+    """How a backend reads the path."""
+    return unquote(path).rstrip("/")
 
 
 async def pass_through(exchange: Exchange) -> StreamResponse:
@@ -161,24 +169,25 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
             message = f"The request body is not valid JSON: {error}"
             raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)) from error
         wire = None
-    if type(wire) is not dict or (type(wire.get("model")) is not str and exchange.endpoint != "generate"):
-        if caller is not None:
-            raw = _looked_into(exchange, caller, path, raw, wire)
-        await admit_without_model(exchange, served, stored=stored)
-        return raw, served
-    return await _routed(exchange, owners, raw)
+    named = type(wire) is dict and (type(wire.get("model")) is str or exchange.endpoint == "generate")
+    if caller is not None and (not named or _plain(path) in _OF_REQUESTS):
+        raw = _looked_into(exchange, caller, path, raw, wire)
+    if named:
+        return await _routed(exchange, owners, raw)
+    await admit_without_model(exchange, served, stored=stored)
+    return raw, served
 
 
 def _looked_into(exchange: Exchange, caller: Caller, path: str, raw: bytes, wire: object) -> bytes:
-    """The body of a request that names no model itself. Raises `Rejected`."""
+    """The body of a request that names no model itself, or of several requests. Raises `Rejected`."""
     policy = caller.policy
     if type(wire) is not dict:
         _not_looked_into(exchange, caller, path)
-    elif path.rstrip("/") == _BATCH_OF_MESSAGES:
+    elif _plain(path) == _BATCH_OF_MESSAGES:
         if caller.tenant.limits.counts_tokens:
             policy.check_hidden_requests()
         return policy.check_batch(raw, wire)
-    elif path.rstrip("/") == _BATCHES:
+    elif _plain(path) == _BATCHES:
         policy.check_hidden_requests()
     else:
         policy.check_request(exchange.client, raw, wire)
@@ -189,7 +198,7 @@ def _looked_into(exchange: Exchange, caller: Caller, path: str, raw: bytes, wire
 
 def _not_looked_into(exchange: Exchange, caller: Caller, path: str) -> None:
     """A body that nobody reads may hold what the policy is about. Raises `Rejected` where that matters."""
-    if exchange.endpoint == "generate" or path.rstrip("/") in (_BATCH_OF_MESSAGES, _BATCHES):
+    if exchange.endpoint == "generate" or _plain(path) in _OF_REQUESTS:
         caller.policy.check_hidden_requests()
     elif exchange.endpoint == "other":
         caller.policy.check_form()

@@ -30,8 +30,9 @@ class Policy:
         self.tenant = tenant
         self._models = Names(tenant.models.names)
         self._tools = ToolPolicy(tenant.tools)
-        # Whether there is a rule about what a body says.
-        self.looks = not (self._models.open and self._tools.open and tenant.limits.max_output_tokens is None)
+        # Whether it matters what a body says. To a budget it does: of two models in it one may be cheap.
+        open_ = self._models.open and self._tools.open and tenant.limits.max_output_tokens is None
+        self.looks = not open_ or tenant.limits.budget is not None
 
     @property
     def default_model(self) -> str | None:

@@ -29,6 +29,8 @@ _WITH_OWN_KEY: Mapping[Protocol, tuple[str, ...]] = {
     "responses": _OPENAI_OWN,
     "messages": _ANTHROPIC_OWN,
 }
+# Messages has two kinds of keys, of which the header tells; another that a tenant's keys come in says nothing.
+_AS_IT_CAME = {name.lower(): name for name in ("Authorization", "X-Api-Key", "Api-Key")}
 
 
 class Credential(NamedTuple):
@@ -85,8 +87,9 @@ def request_headers(
         names = dict.fromkeys(name.strip() for name in (*told, *betas) if name.strip())
         headers["Anthropic-Beta"] = ",".join(names)
     if account.key is not None:
-        as_it_came = account.header is not None and same_protocol and backend.protocol == "messages"
-        header = account.header if as_it_came and account.header else backend.key_header
+        header = backend.key_header
+        if account.header is not None and same_protocol and backend.protocol == "messages":
+            header = _AS_IT_CAME.get(account.header.lower(), header)
         headers.pop(backend.key_header, None)
         headers[header] = write_key(header, account.key)
         if same_protocol and account.of_client:

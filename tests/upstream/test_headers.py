@@ -6,7 +6,7 @@ from pydantic import SecretStr
 
 from proxy import __version__
 from proxy.settings import ProtocolName, Upstream
-from proxy.upstream.account import SHARED
+from proxy.upstream.account import SHARED, Account
 from proxy.upstream.backend import Backend
 from proxy.upstream.headers import client_account, request_headers
 
@@ -171,3 +171,18 @@ def test_features_that_a_translated_request_uses(said: str | None, told: str) ->
         betas=("mcp-1",),
     )
     assert got.getall("Anthropic-Beta") == [told]
+
+
+@pytest.mark.parametrize(
+    ("came_in", "goes_in", "value"),
+    [
+        ("authorization", "Authorization", "Bearer own-key"),
+        ("x-api-key", "X-Api-Key", "own-key"),
+        ("x-own-key", "X-Api-Key", "own-key"),
+    ],
+)
+def test_a_callers_own_key_goes_in_a_header_that_messages_backends_read(came_in: str, goes_in: str, value: str) -> None:
+    backend = Backend(Upstream("backend", "messages", URL))
+    headers: CIMultiDictProxy[str] = CIMultiDictProxy(CIMultiDict())
+    told = request_headers(backend, headers, "req_1", account=Account("own-key", came_in), same_protocol=True)
+    assert dict(told) == {**MESSAGES, goes_in: value}
