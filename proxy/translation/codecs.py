@@ -70,19 +70,27 @@ class Account(Protocol):
     said: int  # bytes of text, thinking, refusals and arguments, of what was weighed
 
     @property
+    def text_key(self) -> bytes:
+        """What stands right before the text of an event that may repeat itself with another."""
+
+    @property
+    def text_mark(self) -> bytes:
+        """What stands somewhere in each of these events."""
+
+    @property
     def usage(self) -> Usage | None:
         """The usage that has been told by now."""
 
     def hear(self, wire: Wire) -> None:
         """Take an event that may tell of usage or of why the answer ends; the other ones need not be shown."""
 
-    def weigh(self, wire: Wire) -> None:
-        """Count what an event says."""
+    def weigh(self, wire: Wire) -> str | None:
+        """Count what an event says; the text, if that is all that it tells."""
 
     def hear_whole(self, wire: Wire) -> None:
         """Take a whole reply."""
 
-    def weigh_whole(self, wire: Wire) -> None:
+    def weigh_whole(self, wire: Wire) -> object:
         """Count what a whole reply says."""
 
 

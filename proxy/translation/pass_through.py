@@ -7,7 +7,7 @@ then, and in the middle of an event neither would be heard.
 import re
 
 from proxy.canonical.errors import Error
-from proxy.canonical.events import Event, Fail, Ping
+from proxy.canonical.events import Delta, Event, Fail, Ping
 from proxy.canonical.fold import broken_stream
 from proxy.canonical.jsontext import dumps_exact, loads_exact
 from proxy.canonical.loss import LossReport
@@ -17,9 +17,11 @@ from proxy.canonical.stop import Stop
 from proxy.canonical.target import Dialect
 from proxy.canonical.usage import Usage
 from proxy.protocols.fields import as_object
+from proxy.protocols.untold_usage import bytes_of
 from proxy.translation.asked_usage import without_usage
 from proxy.translation.codecs import BACKENDS, CLIENTS, BackendProtocol, MissingEnd, is_usage_alone
 from proxy.translation.reading import DONE, Scrub, parse_event, undecodable
+from proxy.translation.repeats import Repeats
 from proxy.translation.spent import Round
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
@@ -65,11 +67,11 @@ class PassThrough:
         "_mark_due",
         "_missing_end",
         "_override",
+        "_repeats",
         "_scrub",
         "_sse",
         "_stopped",
         "_told_failure",
-        "_weighs",
         "failed",
         "finished",
         "refused",
@@ -109,7 +111,7 @@ class PassThrough:
         self.failed: Error | None = None
         self.refused = False  # the backend gave an error in place of an answer
         self._account = BACKENDS[client].account()
-        self._weighs = weighs
+        self._repeats = Repeats(self._account.text_key, self._account.text_mark) if weighs else None
         self._hides_usage = hides_usage
         self._hidden = 0  # events that have been looked at and are yet to be taken out
 
@@ -244,6 +246,8 @@ class PassThrough:
 
     def _look(self, event: SseEvent) -> None:
         name, payload = event
+        if self._repeats is not None and self._weigh_again(self._repeats, event):
+            return
         if payload == DONE:
             self._end_mark()
             return
@@ -254,8 +258,8 @@ class PassThrough:
             self._look_at_chunk(event)
             return
         kind = _kind_of(event)
-        if self._weighs and kind.endswith(_GROWING):
-            self._weigh(payload)
+        if self._repeats is not None and kind.endswith(_GROWING):
+            self._weigh(event)
         if kind in _OF_NOTE or name == "error" or self._missing_end is not None:
             self._look_closely(kind, event)
 
@@ -265,8 +269,8 @@ class PassThrough:
             self.finished = True
         elif payload.rfind(b'"error"') >= 0:  # which is twice as fast as `in`: JSON is full of quotes
             self._look_for_error(event)
-        if self._weighs:
-            self._weigh(payload)
+        if self._repeats is not None:
+            self._weigh(event)
         # Who needs no more than what is told in the end is spared looking for it in every chunk.
         elif self.finished:
             self._hear(payload)
@@ -286,18 +290,35 @@ class PassThrough:
             if not isinstance(wire, Error):
                 self._missing_end.feed(wire)
 
+    def _weigh_again(self, repeats: Repeats, event: SseEvent) -> bool:
+        """Take an event that is but for its text as an earlier one, which told nothing else."""
+        name, payload = event
+        if not (payload.startswith(repeats.head) and payload.endswith(repeats.tail) and name == repeats.name):
+            return False
+        text = repeats.text_of(payload)
+        if text is None:
+            return False
+        self._account.said += bytes_of(text)
+        self._last = payload
+        if repeats.numbered:
+            repeats.count()
+        return True
+
     def _hear(self, payload: bytes) -> None:
         """Take note of usage and of why the answer ends."""
         wire = parse_event(payload)
         if not isinstance(wire, Error):
             self._account.hear(wire)
 
-    def _weigh(self, payload: bytes) -> None:
+    def _weigh(self, event: SseEvent) -> None:
+        name, payload = event
         wire = parse_event(payload)
         if isinstance(wire, Error):
             return
-        self._account.weigh(wire)
-        if self._client == "chat":
+        text = self._account.weigh(wire)
+        if text and self._repeats is not None and self._repeats.learns:
+            self._repeats.learn(name, payload, (Delta(0, text),))
+        if self._client == "chat" and (self.finished or wire.get("usage")):
             self._account.hear(wire)
             self._hidden += self._hides_usage and is_usage_alone(wire)
 

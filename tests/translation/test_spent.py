@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
 
@@ -216,6 +217,43 @@ def test_what_chat_tells_while_it_goes_on_is_the_least() -> None:
     stream = asked.translation()
     stream.feed(chunk({"prompt_tokens": 7, "completion_tokens": 90}) + chunk())
     assert used(asked, GUESS) == Usage(7, output=90, estimated=True)
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@settings(deadline=None, max_examples=40)
+@given(texts=st.lists(st.text(min_size=1, max_size=8), max_size=20), other=st.integers(0, 20))
+def test_text_that_passes_is_weighed_whatever_it_is(
+    protocol: Protocol, texts: list[str], other: int, ascii_only: bool
+) -> None:
+    """Events that are alike but for their text are not decoded in full."""
+    texts.insert(min(other, len(texts)), '"}, {"content": "\\u00e9')
+    events: dict[Protocol, Callable[[int, str], Json]] = {
+        "chat": lambda _, text: {"choices": [{"delta": {"content": text}, "finish_reason": None}], "usage": None},
+        "responses": lambda number, text: {
+            "type": "response.output_text.delta",
+            "sequence_number": number,
+            "delta": text,
+            "item_id": "i",
+        },
+        "messages": lambda _, text: {
+            "type": "content_block_delta",
+            "index": 0,
+            "delta": {"type": "text_delta", "text": text},
+        },
+    }
+    asked = prepared(protocol, protocol, stream=True)
+    stream = asked.translation()
+    stream.feed(EVENTS[protocol][0].encode())
+    for number, text in enumerate(texts):
+        wire = json.dumps(events[protocol](number + 3, text), ensure_ascii=ascii_only)
+        raw = f"data: {wire}\n\n".encode()
+        assert stream.feed(raw) == raw
+    assert used(asked, GUESS).output == tokens(sum(len(text.encode()) for text in texts))
+    for event in EVENTS[protocol][-3:]:
+        stream.feed(event.encode())
+    assert used(asked, GUESS) == Usage(3, output=1)
+    assert (stream.failed, stream.stop is not None) == (None, True)
 
 
 def test_every_kind_of_output_of_a_passing_chunk_is_weighed() -> None:

@@ -32,12 +32,24 @@ class Account:
             told = read_usage(groq.get("usage")) or told
         self.usage = told or self.usage
 
-    def weigh(self, wire: Wire) -> None:
-        """Count what a chunk says, in all its choices."""
-        for choice in _choices(wire):
+    text_key = b'"content":'
+    text_mark = b""
+
+    def weigh(self, wire: Wire) -> str | None:
+        """Count what a chunk says, in all its choices; the text, if that is all that it tells."""
+        choices = _choices(wire)
+        for choice in choices:
             delta = choice.get("delta") or choice.get("message")
-            if is_object(delta):
+            if not is_object(delta):
+                continue
+            content = delta.get("content")
+            if type(content) is not str or len(delta) > 1:
                 self.said += _size(delta)
+                continue
+            self.said += bytes_of(content)
+            if len(choices) == 1 and not (choice.get("finish_reason") or wire.get("usage") or wire.get("error")):
+                return content
+        return None
 
     hear_whole = hear  # a whole reply is as a chunk
     weigh_whole = weigh

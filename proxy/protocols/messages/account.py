@@ -39,11 +39,17 @@ class Account:
         if is_object(stop) and stop.get("stop_reason"):
             self.stop = read_stop(stop, calls=stop["stop_reason"] == "tool_use")
 
-    def weigh(self, wire: Wire) -> None:
-        """Count what an event says."""
+    text_key = b'"text":'
+    text_mark = b""
+
+    def weigh(self, wire: Wire) -> str | None:
+        """Count what an event says; the text, if that is all that it tells."""
         grown = wire.get("delta") or wire.get("content_block")
-        if is_object(grown):
-            self.said += _text_size(grown)
+        if not is_object(grown):
+            return None
+        self.said += _text_size(grown)
+        text = grown.get("text")
+        return text if grown.get("type") == "text_delta" and type(text) is str else None
 
     def hear_whole(self, wire: Wire) -> None:
         """Take note of a whole message."""

@@ -29,11 +29,16 @@ class Account:
         if is_object(response):
             self.hear_whole(response)
 
-    def weigh(self, wire: Wire) -> None:
-        """Count what a delta says; the events of an end say it once more."""
+    text_key = b'"delta":'
+    text_mark = b"output_text"
+
+    def weigh(self, wire: Wire) -> str | None:
+        """Count what a delta says; the text, if that is all that it tells. The events of an end say it once more."""
         text, event_type = wire.get("delta"), wire.get("type")
-        if type(text) is str and event_type not in _NO_TEXT:
-            self.said += bytes_of(text)
+        if type(text) is not str or event_type in _NO_TEXT:
+            return None
+        self.said += bytes_of(text)
+        return text if event_type == "response.output_text.delta" else None
 
     def hear_whole(self, wire: Wire) -> None:
         """Take note of a whole response."""
