@@ -14,7 +14,7 @@ from proxy.tenancy.outage import Outage
 from proxy.tenancy.store import Settlement, Store, StoreFailed
 
 MOST_WAITING = 100_000  # settlements, of some 300 bytes
-BATCH = 256
+BATCH = 200
 
 _log = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ FailedAs = Literal["failed_open", "failed_closed"]
 
 LIFE = 30.0  # seconds
 REFRESHES = 3  # in a life: two may fail
+SWEPT_FOR = 300.0  # seconds after a tenant's last request in which its lost leases are looked for
 BUDGET_GRACE = 60.0
 CLOSE_WITHIN = 2.0
 RETRY_AFTER = 1.0  # of what is refused because the store does not answer
@@ -105,6 +106,7 @@ class SharedLimiter:
         question = self._question(tenant)
         if not question.terms.counted:
             return _free_lease(tenant, demand, self._now())
+        question.asked = self._clock()
         self._work()
         if not self._outage.may_ask():
             return await self._without_store(tenant, demand)
@@ -220,13 +222,19 @@ class SharedLimiter:
             self._tasks = [asyncio.create_task(self._settling.run()), asyncio.create_task(self._refresh())]
 
     async def _refresh(self) -> None:
-        """Keep alive what is open, for ever; and find what nobody keeps alive of all tenants seen so far."""
+        """Keep alive what is open, for ever; and find what nobody keeps alive of tenants that were asked for lately. Of
+        others it is found when they are asked for again."""
         while True:
             await asyncio.sleep(self._life / REFRESHES if self.reachable else self._outage.pause())
             self._let_go()
-            held: dict[str, list[tuple[str, float]]] = {name: [] for name in self._questions}
+            since = self._clock() - SWEPT_FOR
+            held: dict[str, list[tuple[str, float]]] = {
+                name: [] for name, question in self._questions.items() if question.asked > since
+            }
             for lease in self._open.values():
-                held[lease.tenant.name].append((lease.id, lease.deadline))
+                held.setdefault(lease.tenant.name, []).append((lease.id, lease.deadline))
+            if not held:  # then it is asked whether the store answers
+                held[next(iter(self._questions))] = []
             try:
                 expired = await self._store.refresh(held, self._life)
             except StoreFailed as failure:

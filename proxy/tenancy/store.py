@@ -22,6 +22,7 @@ BATCH_TIMEOUT = 1.0  # nobody does
 KEYS = 4  # of an account
 MOST_CONNECTIONS = 8
 MOST_ALONE = 4  # calls at once; what comes beyond goes together
+MOST_TOGETHER = 200  # calls in one write: to put them together takes a while, in which nothing else is done
 MOST_REFRESHED = 500  # leases in one call, so that it keeps nobody waiting for long
 
 _SCRIPT = Path(__file__).with_name("account.lua").read_text("utf-8")
@@ -69,15 +70,17 @@ class Settlement(NamedTuple):
 
 
 class Question:
-    """What the script is told of a tenant: all but the calendars stays as long as its limits do."""
+    """What the script is told of a tenant: all but the calendars stays as long as its limits do. `asked`: when it was
+    asked for last, by the clock of who asks."""
 
-    __slots__ = ("_budget", "_calendars", "_limits", "_until", "keys", "terms")
+    __slots__ = ("_budget", "_calendars", "_limits", "_until", "asked", "keys", "terms")
 
     def __init__(self, tenant: str, terms: Terms) -> None:
         limits = terms.limits
         budget = limits.budget
         self.keys = _keys(tenant)
         self.terms = terms
+        self.asked = 0.0
         self._limits = (
             *(map(repr, (terms.interval, terms.slack, terms.most_ahead)) if terms.interval else _NO_ENDS),
             *((terms.capacity, repr(terms.rate)) if terms.rate else ("", "")),
@@ -163,8 +166,10 @@ class Store:
                 for lease_id, deadline in held[first : first + MOST_REFRESHED]:
                     call += (lease_id, repr(deadline))
                 calls.append(tuple(call))
-        expired: list[int] = await self._batch(calls)
-        return sum(expired)
+        expired = 0
+        for first in range(0, len(calls), MOST_TOGETHER):
+            expired += sum(await self._batch(calls[first : first + MOST_TOGETHER]))
+        return expired
 
     async def close(self) -> None:
         """Let go of all connections, once what is under way is done."""
@@ -219,7 +224,8 @@ class Store:
     async def _carry(self) -> None:
         """Ask what waits, all at once, until nothing does."""
         while self._waiting:
-            asked, self._waiting = self._waiting, []
+            asked = self._waiting[:MOST_TOGETHER]
+            del self._waiting[:MOST_TOGETHER]
             try:
                 replies = await self._batch([call for call, _ in asked])
             except StoreFailed as failure:

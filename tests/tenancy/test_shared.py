@@ -14,7 +14,7 @@ from proxy.canonical.errors import Reason
 from proxy.settings.tenants import Tenant
 from proxy.tenancy.limits import Lease, Limiter, Refused
 from proxy.tenancy.shared import OnFailure, SharedLimiter
-from proxy.tenancy.store import CALL_TIMEOUT
+from proxy.tenancy.store import CALL_TIMEOUT, MOST_REFRESHED, MOST_TOGETHER
 from tests.harness.redis_server import RedisServer
 from tests.tenancy.limiting import PATIENCE, Clock, demand, refused, taken, tenant, used, with_budget
 
@@ -167,6 +167,33 @@ async def test_all_that_is_kept_is_forgotten_some_day(redis_url: str, replica: R
         assert all([await client.ttl(key) > 0 for key in keys])
         # The debt takes longer to drain than the month to end, if the month is about to.
         assert await client.ttl(f"dragoman:{{{name}}}:account") >= 10**6 / 100 * 60
+
+
+async def test_more_leases_than_go_in_one_call_are_kept_alive(redis_url: str, replica: Replica, name: str) -> None:
+    limiter = replica(redis_url, life=1.0)
+    tenants = [tenant(f"{name}-{number}", concurrency=900) for number in range(MOST_TOGETHER + 1)]
+    many = tenant(name, concurrency=900)
+    leases = [await taken(limiter, many) for _ in range(MOST_REFRESHED + 1)]
+    leases += await asyncio.gather(*(taken(limiter, each) for each in tenants))
+    await asyncio.sleep(1.5)
+    assert await used(limiter, many) == {"concurrency": MOST_REFRESHED + 1}
+    assert await used(limiter, tenants[-1]) == {"concurrency": 1}
+    assert limiter.expired == 0
+    for lease in leases:
+        limiter.settle(lease, 0, 0)
+    await limiter.flush(SOON)
+    assert await used(limiter, many) == {"concurrency": 0}
+
+
+async def test_an_idle_replica_learns_that_the_store_is_back(own_server: RedisServer, replica: Replica) -> None:
+    clock = Clock()
+    limiter = replica(own_server.url, life=SHORT, clock=clock)
+    await taken(limiter, tenant("a", rpd=9), demand(lasts=1.0))
+    clock.now += 1000.0
+    own_server.kill()
+    await until(lambda: not limiter.reachable)
+    own_server.start()
+    await until(lambda: limiter.reachable)
 
 
 async def test_close_waits_for_settlements(redis_url: str, replica: Replica, name: str) -> None:
