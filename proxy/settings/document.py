@@ -11,6 +11,7 @@ from pathlib import Path as FilePath
 
 import yaml
 
+from proxy.settings.letting_go import let_go_of_nodes
 from proxy.settings.mistakes import Mistake
 from proxy.settings.watching import Stamp
 
@@ -149,6 +150,8 @@ def read_yaml(file: str, text: str) -> Document:
     except _TooLarge:
         document.note_broken((), f"holds more than {_MOST_VALUES} values, counting those that aliases repeat")
         return document
+    finally:
+        let_go_of_nodes(node)
     if isinstance(root, dict):
         document.root = root
     else:

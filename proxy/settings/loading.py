@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 from proxy.settings.cross_check import cross_check
 from proxy.settings.document import Document, Path, read_yaml
 from proxy.settings.interpolation import interpolate
+from proxy.settings.letting_go import let_go
 from proxy.settings.merging import merge
 from proxy.settings.mistakes import SettingsError
 from proxy.settings.reading import Texts, read_texts
@@ -63,7 +64,12 @@ def load_with_sources(
         except SettingsError as error:
             error.sources = _sources(texts, document)
             raise
-    return Loaded(settings, _sources(texts, document), texts.digest)
+        sources = _sources(texts, document)
+        let_go(document.places)
+        for listed in document.root.values():
+            if isinstance(listed, list):
+                let_go(listed)
+    return Loaded(settings, sources, texts.digest)
 
 
 @contextmanager
@@ -96,7 +102,9 @@ def finish(
     cross_check(document)
     if document.mistakes or file is None:
         raise SettingsError(document.mistakes)
-    return resolve(file)
+    settings = resolve(file)
+    let_go(file.tenants or [])
+    return settings
 
 
 def apply_overrides(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> None:
