@@ -20,7 +20,6 @@ from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
 from proxy.translation.pair import Peek
 
-_MOST_KEYS = 100_000  # whose last use is remembered
 _DAY = frozenset({Reason.RPD, Reason.TPD})
 _OF_TOKENS = frozenset({Reason.TPM, Reason.TPD})
 _SAID = {
@@ -78,7 +77,7 @@ def _identify(exchange: Exchange) -> None:
         raise Rejected(_unauthenticated(found.reason))
     exchange.caller = found
     exchange.key_id = found.kid
-    if len(runtime.key_uses) < _MOST_KEYS or found.kid in runtime.key_uses:
+    if found.keyed:
         runtime.key_uses[found.kid] = now
     policy = found.policy
     try:
@@ -173,7 +172,7 @@ async def _reserve(exchange: Exchange, demand: Demand) -> None:
         taken = await runtime.limiter.reserve(caller.tenant, demand)
         exchange.windows = taken.windows
         if isinstance(taken, Refused):
-            runtime.metrics.tenants.of(caller.tenant.name).limited[taken.reason.value] += 1
+            runtime.use_of(caller.tenant).limited[taken.reason.value] += 1
             raise Rejected(_limited(taken))
         exchange.lease = taken
     exchange.admitted = True

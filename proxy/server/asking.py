@@ -1,7 +1,6 @@
 """Ask a backend for an answer, and once more without the one thing that it refused (mapping.md 8.7, 17.3)."""
 
 import logging
-import time
 
 from multidict import CIMultiDict
 
@@ -11,8 +10,6 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation.pair import Prepared
 from proxy.translation.platforms import adapted
-from proxy.upstream.account import SHARED
-from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.pool import Answer
 
 log = logging.getLogger("dragoman")
@@ -51,25 +48,12 @@ async def _ask_and_mend(
     return answer
 
 
-def _older_key(exchange: Exchange, backend: Backend) -> str | None:
-    """The key that the upstream had before its present one, where that may still be good."""
-    older = backend.older
-    if older is None or time.monotonic() > older.until or exchange.account(backend) is not SHARED:
-        return None
-    return older.key.get_secret_value()
-
-
 async def _ask_once(
     exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes
 ) -> Answer:
     backend = served.backend
     url = backend.url(exchange.model or "", stream=prepared.upstream_stream)
-    told = adapted(body, backend.dialect)
-    answer = await exchange.ask(backend, url, headers, told)
-    if answer.status == 401 and (older := _older_key(exchange, backend)) is not None:
-        answer.close()
-        headers[backend.key_header] = write_key(backend.key_header, older)
-        answer = await exchange.ask(backend, url, headers, told)
+    answer = await exchange.ask(backend, url, headers, adapted(body, backend.dialect))
     if not prepared.same_protocol:
         headers.pop("Idempotency-Key", None)  # whatever is asked next for this client is another request
     try:

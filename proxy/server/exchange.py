@@ -29,8 +29,8 @@ from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.envelope import Scope
 from proxy.translation.pair import Prepared
-from proxy.upstream.account import Account
-from proxy.upstream.backend import Backend
+from proxy.upstream.account import SHARED, Account
+from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.headers import client_account
 from proxy.upstream.pool import Answer, Body
 
@@ -172,11 +172,25 @@ class Exchange:
     async def ask(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str = "POST"
     ) -> Answer:
-        """Ask a backend: the one way to it. Raises `Rejected`."""
+        """Ask a backend: the one way to it. With a key that it refuses, and that has just replaced another, it is asked
+        once more with that. Raises `Rejected`."""
         if not self.admitted:
             raise RuntimeError("A backend is asked for an exchange that was not admitted")
         self.asked = True
-        return await self.gateway.runtime.pool.start(backend, url, headers, body, method)
+        pool = self.gateway.runtime.pool
+        answer = await pool.start(backend, url, headers, body, method)
+        if answer.status != 401 or (older := self._older_key(backend, body)) is None:
+            return answer
+        answer.close()
+        headers[backend.key_header] = write_key(backend.key_header, older)
+        return await pool.start(backend, url, headers, body, method)
+
+    def _older_key(self, backend: Backend, body: Body) -> str | None:
+        """The key that the upstream had before its present one, where that may still be good."""
+        older = backend.older
+        if older is None or time.monotonic() > older.until or self.account(backend) is not SHARED:
+            return None
+        return older.key.get_secret_value() if body is None or isinstance(body, bytes) else None
 
     def account(self, backend: Backend) -> Account:
         """With whose key the backend is asked for this client. Raises `Rejected` if it may not be."""

@@ -88,6 +88,11 @@ class Gateway:
         self._targets: dict[tuple[str, str, str], Target] = {}
         self._facts: dict[tuple[str, str], ModelFacts] = {}
 
+    def pieces(self) -> list[object]:
+        """What there may be thousands of, for who lets go of them one by one."""
+        tenants, policies = self.settings.tenants or {}, {} if self.tenants is None else self.tenants.policies
+        return [*tenants.values(), *policies.values()]
+
     def target(self, route: ModelRoute, model: str, served: Served | None = None) -> Target:
         """What a request writer must know of the backend that `model`, the client's name, goes to; `served` if it is
         another than the route's own."""

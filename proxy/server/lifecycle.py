@@ -144,14 +144,14 @@ class Ending:
         self._runtime = runtime
         self._begun = asyncio.Event()
         self._signalled = False
-        self._lame_duck = runtime.gateway.settings.drain.lame_duck
+        self._at_once = False
 
     def watch_signals(self) -> None:
         """End on SIGTERM, and on SIGINT: that comes from a terminal, where no load balancer needs time to turn away."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(signal.SIGTERM, self._on_signal, self._lame_duck)
-            loop.add_signal_handler(signal.SIGINT, self._on_signal, 0.0)
+            loop.add_signal_handler(signal.SIGTERM, self._on_signal, signal.SIGTERM)
+            loop.add_signal_handler(signal.SIGINT, self._on_signal, signal.SIGINT)
 
     def begin(self) -> None:
         """Refuse probes from now on, and let `carry_out` do the rest."""
@@ -162,7 +162,8 @@ class Ending:
         """Wait for `begin`; return when nothing is open any more, or nothing can be waited for."""
         await self._begun.wait()
         log.info("Draining: %d requests are open", len(self._runtime.open))
-        await asyncio.sleep(self._lame_duck)
+        if not self._at_once:
+            await asyncio.sleep(self._runtime.gateway.settings.drain.lame_duck)
         await clients.site.stop()
         clients.server.pre_shutdown()  # connections that wait for a next request
         if not await self._idle_within(self._runtime.gateway.settings.drain.max_stream):
@@ -178,14 +179,15 @@ class Ending:
             await asyncio.sleep(_POLL)
         return True
 
-    def _on_signal(self, lame_duck: float) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         """The second signal ends at once; the first one does not, even if draining was begun by a request."""
         if self._signalled:
             self._runtime.access.flush()
             os._exit(_ENDED_AT_ONCE)
         self._signalled = True
         if not self._begun.is_set():
-            self._lame_duck = lame_duck
+            self._at_once = number is signal.SIGINT
+            self._runtime.audit.note("drain.start", actor=number.name, target="process", result="ok")
         self.begin()
 
 

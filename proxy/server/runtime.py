@@ -7,10 +7,12 @@ from proxy.server.gateway import Gateway
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.settings import Settings
+from proxy.settings.tenants import Tenant
 from proxy.telemetry.audit import AuditLog
 from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
 from proxy.telemetry.metrics import Metrics
+from proxy.telemetry.tenant_use import TenantUse
 from proxy.tenancy.estimates import Estimates
 from proxy.tenancy.limits import Limiter
 from proxy.tenancy.memory import MemoryLimiter
@@ -53,6 +55,14 @@ class Runtime:
         gone = (self.gateway.settings.tenants or {}).keys() - (gateway.settings.tenants or {}).keys()
         self.gateway = gateway
         self.metrics.tenants.forget(gone)
+        kids = {key.kid for tenant in (gateway.settings.tenants or {}).values() for key in tenant.keys}
+        for kid in self.key_uses.keys() - kids:
+            del self.key_uses[kid]
+
+    def use_of(self, tenant: Tenant) -> TenantUse:
+        """Where to count what a tenant uses. What is open for one that has gone is not shown any more."""
+        configured = tenant.name in (self.gateway.settings.tenants or ())
+        return self.metrics.tenants.of(tenant.name) if configured else TenantUse()
 
     def failed(self) -> list[str]:
         """Why no requests should come; empty if they may."""

@@ -96,7 +96,7 @@ def access_record(exchange: Exchange) -> dict[str, object]:
 
 def _tell_tenant(exchange: Exchange, tenant: Tenant) -> None:
     runtime = exchange.gateway.runtime
-    runtime.metrics.tenants.of(tenant.name).add(exchange.outcome, exchange.usage, exchange.cost)
+    runtime.use_of(tenant).add(exchange.outcome, exchange.usage, exchange.cost)
     if tenant.audit_denials and exchange.reason in _DENIALS:
         runtime.audit.note(
             "request.denied",

@@ -83,6 +83,10 @@ class TenantUses(Collector):
             use = self._uses[tenant] = TenantUse()
         return use
 
+    def told(self, tenant: str) -> dict[str, object]:
+        """A tenant's sums, for the operator."""
+        return self._uses.get(tenant, TenantUse()).told()
+
     def count_auth(self, failure: Reason | None) -> None:
         """Count one request by what was found of its key; None: it is good."""
         self._auth[failure] += 1
@@ -110,10 +114,10 @@ class TenantUses(Collector):
             labels=["tenant", "type"],
         )
         cost = CounterMetricFamily("dragoman_tenant_cost_usd", "What requests cost.", labels=["tenant"])
-        for name, use in self._uses.items():
-            for outcome, count in use.outcomes.items():
+        for name, use in tuple(self._uses.items()):  # it is asked in a thread, while requests are counted
+            for outcome, count in tuple(use.outcomes.items()):
                 requests.add_metric([name, outcome], count)
-            for dimension, count in use.limited.items():
+            for dimension, count in tuple(use.limited.items()):
                 limited.add_metric([name, dimension], count)
             for kind, count in use.tokens().items():
                 tokens.add_metric([name, kind], count)

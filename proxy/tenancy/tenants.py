@@ -19,6 +19,7 @@ from proxy.tenancy.prices import PriceTable
 from proxy.upstream.account import SHARED, Account
 
 _MOST_KNOWN = 10_000
+_OWN = "own-"
 _PROCESS_KEY = os.urandom(32)  # so that what is logged of a foreign key can't be looked up by its hash
 
 
@@ -31,6 +32,11 @@ class Caller:
     policy: Policy
     kid: str
     own: tuple[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def keyed(self) -> bool:
+        """Whether it came with a key of ours."""
+        return not self.kid.startswith(_OWN)
 
     def may_ask(self, upstream: str) -> bool:
         """Whether there is a key to ask this upstream with."""
@@ -119,4 +125,4 @@ class Tenants:
 
 
 def _word_for(key: str) -> str:
-    return "own-" + hmac.digest(_PROCESS_KEY, key.encode(), "sha256").hex()[:12]
+    return _OWN + hmac.digest(_PROCESS_KEY, key.encode(), "sha256").hex()[:12]

@@ -1,0 +1,149 @@
+"""A backend for many at once, which holds streams open until the test lets them go; and a proxy's process whose
+configuration is a folder as Kubernetes mounts one."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from tests.harness.http_wire import body_pieces, read_head
+from tests.server.serving import EVENTS, REPLIES
+from tests.server.test_lifecycle import Running
+from tests.upstream.scripted import LAST, chunk, head, reply
+
+BEGUN = 2  # events of a stream before it is held
+
+
+class Holding:
+    """Answers Chat. `good`: the keys that it takes; `keys`: those it was asked with, in order; `open`: streams that are
+    held now; `let_go`: set it to end them. `connections`: how many there have been."""
+
+    def __init__(self, *good: str) -> None:
+        self.good = set(good)
+        self.keys: list[str] = []
+        self.open = 0
+        self.connections = 0
+        self.let_go = asyncio.Event()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def base_url(self) -> str:
+        assert self._server is not None
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    async def __aenter__(self) -> "Holding":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=2000)
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        self.connections += 1
+        try:
+            while True:
+                asked = await read_head(reader)
+                body = b"".join([piece async for piece in body_pieces(reader, asked, to_end=False)])
+                await self._answer(asked.header("authorization").removeprefix("Bearer "), json.loads(body), writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the proxy has left, or the test has
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _answer(self, key: str, asked: Mapping[str, object], writer: asyncio.StreamWriter) -> None:
+        self.keys.append(key)
+        if key not in self.good:
+            writer.write(reply(401, json.dumps({"error": {"message": f"Incorrect API key provided: {key}"}})))
+        elif not asked.get("stream"):
+            writer.write(reply(200, json.dumps(REPLIES["chat"])))
+        else:
+            writer.write(head() + b"".join(map(chunk, EVENTS["chat"][:BEGUN])))
+            self.open += 1
+            await self.let_go.wait()
+            self.open -= 1
+            writer.write(b"".join(map(chunk, EVENTS["chat"][BEGUN:])) + LAST)
+
+
+class Mounted:
+    """A folder as Kubernetes mounts a ConfigMap: its files are links through `..data`, which is swapped as one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._versions = 0
+
+    def put(self, **files: Mapping[str, object] | str) -> None:
+        """Files of this content, by their names without `.yaml`; a text is written as it is."""
+        self._versions += 1
+        version = self.folder / f"..version-{self._versions}"
+        version.mkdir(parents=True)
+        for name, content in files.items():
+            text = content if isinstance(content, str) else yaml.safe_dump(dict(content))
+            (version / f"{name}.yaml").write_text(text)
+            link = self.folder / f"{name}.yaml"
+            if not link.is_symlink():
+                link.symlink_to(Path("..data", link.name))
+        swap = self.folder / "..swap"
+        swap.symlink_to(version.name)
+        swap.replace(self.folder / "..data")
+
+
+class Process(Running):
+    """The proxy's process. `output`: where its standard output goes."""
+
+    def __init__(self, process: asyncio.subprocess.Process, output: Path, session: aiohttp.ClientSession) -> None:
+        super().__init__(process)
+        self.output = output
+        self.session = session
+
+    def records(self, log: str) -> list[dict[str, object]]:
+        """What it has written so far, of one kind."""
+        lines = self.output.read_text().splitlines()
+        return [record for record in map(json.loads, lines) if record["log"] == log]
+
+    def hang_up(self) -> None:
+        """As operators ask for a reload from a shell."""
+        self.process.send_signal(signal.SIGHUP)
+
+    async def operate(self, method: str, path: str, **headers: str) -> tuple[int, dict[str, object]]:
+        """What the admin listener answers."""
+        async with self.session.request(method, self.admin + path, headers=headers) as response:
+            return response.status, json.loads(await response.read())
+
+
+@asynccontextmanager
+async def process_of(
+    config: Path, output: Path, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Process]:
+    """The proxy as a process of its own."""
+    with output.open("wb") as written:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "proxy", "serve", "--config", str(config)),
+            stdout=written,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+    connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=40)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        running = Process(process, output, session)
+        try:
+            await running.read_addresses()
+            yield running
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
