@@ -105,19 +105,10 @@ class Question:
 
 class Store:
     """`timeout`: seconds for an answer that somebody waits for. `now`: Unix seconds in place of the store's own clock,
-    which is for tests alone."""
+    which is for tests alone. Raises ValueError for an address that can't be."""
 
     def __init__(self, url: str, timeout: float = CALL_TIMEOUT, now: Callable[[], float] | None = None) -> None:
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=MOST_CONNECTIONS,
-            timeout=timeout,
-            socket_timeout=BATCH_TIMEOUT,
-            socket_connect_timeout=BATCH_TIMEOUT,
-            protocol=2,
-            retry=Retry(NoBackoff(), 0),  # what failed may have been done; who asks knows what to do about it
-        )
-        self._client = Redis.from_pool(pool)
+        self._client = Redis.from_pool(_pool(url, timeout))
         self._timeout = timeout
         self._now = now
         self._alone = 0
@@ -265,6 +256,26 @@ class Store:
             pipeline.evalsha(_SHA, KEYS, *call)
         replies: list[Any] = await pipeline.execute(raise_on_error=False)
         return replies
+
+
+def _pool(url: str, timeout: float) -> BlockingConnectionPool:
+    """Raises ValueError, which does not quote the address."""
+    try:
+        pool = BlockingConnectionPool.from_url(
+            url,
+            max_connections=MOST_CONNECTIONS,
+            timeout=timeout,
+            socket_timeout=BATCH_TIMEOUT,
+            socket_connect_timeout=BATCH_TIMEOUT,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),  # what failed may have been done; who asks knows what to do about it
+        )
+        pool.connection_class(
+            **pool.connection_kwargs
+        )  # it does not connect, but finds options in the address that there are not
+    except (ValueError, TypeError):
+        raise ValueError("the address of the shared store has a port, a number or an option that can't be") from None
+    return pool
 
 
 def _keys(tenant: str) -> tuple[str, ...]:

@@ -318,6 +318,13 @@ async def test_nothing_tells_where_the_store_is(
     assert "hunter2" not in caplog.text + repr(limiter) + repr(vars(limiter))
 
 
+@pytest.mark.parametrize("wrong", ["redis://:hunter2@a.example:port/0", "redis://:hunter2@a.example/0?colour=red"])
+async def test_an_address_that_cannot_be_is_an_error_that_does_not_quote_it(wrong: str) -> None:
+    with pytest.raises(ValueError, match="shared store") as caught:
+        SharedLimiter(wrong)
+    assert "hunter2" not in str(caught.value)
+
+
 async def test_standings_without_the_store(own_server: RedisServer, replica: Replica) -> None:
     counted = tenant("a", rpd=5)
     local, blind = replica(own_server.url, "local"), replica(own_server.url, "open")
