@@ -23,6 +23,7 @@ from proxy.server.watch import Watch
 from proxy.settings import LossPolicy, Settings
 from proxy.settings.tenants import EndpointClass, Price
 from proxy.tenancy.addresses import client_ip, in_networks
+from proxy.tenancy.estimates import Learnt
 from proxy.tenancy.limits import Lease, Window
 from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
@@ -79,6 +80,7 @@ class Exchange:
         "gateway",
         "id",
         "key_id",
+        "learnt",
         "lease",
         "logged_reason",
         "loss_policy",
@@ -151,6 +153,7 @@ class Exchange:
         self.lease: Lease | None = None
         self.windows: Sequence[Window] = ()
         self.prompt_estimate = 0
+        self.learnt: Learnt | None = None
         self.price: Price | None = None
         self.spent: Usage | None = None
         self.cost: int | None = None

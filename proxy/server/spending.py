@@ -33,8 +33,8 @@ def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, se
         return plain_demand(served, stream=seen.stream)
     exchange.counting = True
     exchange.prompt_estimate = prompt = input_tokens(seen.raw, seen.wire)
-    estimates = exchange.gateway.runtime.estimates
-    expected = estimates.reserve(caller.tenant.name, seen.model, prompt, _most_output(seen))
+    exchange.learnt = exchange.gateway.runtime.estimates.of(caller.tenant.name, seen.model)
+    expected = exchange.learnt.expect(prompt, _most_output(seen))
     if exchange.endpoint == "other":  # vectors and verdicts are no tokens
         expected = expected._replace(output=0)
     micro_usd = 0
@@ -70,10 +70,8 @@ def settle(exchange: Exchange) -> None:
         tokens = usage.prompt + usage.output
         if exchange.price is not None:
             exchange.cost = micro_usd = cost(exchange.price, usage)
-        if not usage.estimated and exchange.model_requested is not None:
-            exchange.gateway.runtime.estimates.learn(
-                caller.tenant.name, exchange.model_requested, exchange.prompt_estimate, usage.prompt, usage.output
-            )
+        if not usage.estimated and exchange.learnt is not None:
+            exchange.learnt.learn(exchange.prompt_estimate, usage.prompt, usage.output)
     exchange.gateway.runtime.limiter.settle(lease, tokens, micro_usd)
 
 

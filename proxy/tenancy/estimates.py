@@ -19,6 +19,7 @@ LEAST_RATIO, MOST_RATIO = 0.1, 10.0  # one odd answer must not spoil the average
 MOST_KEPT = 10_000  # models; tenants and models
 
 Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class Expected(NamedTuple):
@@ -33,38 +34,69 @@ class Expected(NamedTuple):
         return self.input + self.output
 
 
-class Estimates:
-    """What answers taught: how far off a model's estimates are, and how long a tenant's answers are."""
+class Learnt:
+    """What the answers of one model to one tenant taught. `ratio`: the model's, which all tenants share."""
 
-    __slots__ = ("_outputs", "_ratios")
+    __slots__ = ("_output", "_ratio")
+
+    def __init__(self, ratio: "Ratio") -> None:
+        self._ratio = ratio
+        self._output: float | None = None
+
+    def expect(self, input_estimate: int, most_output: int | None) -> Expected:
+        """What to hold for a request. `most_output`: its `max_tokens`, however its protocol calls them."""
+        output = UNSAID_OUTPUT if most_output is None else most_output
+        if output > MOST_OUTPUT:
+            output = MOST_OUTPUT
+        if self._output is not None and output > (recent := ceil(HEADROOM * self._output)):
+            output = recent
+        return Expected(ceil(input_estimate * self._ratio.value), output)
+
+    def learn(self, input_estimate: int, usage_prompt: int, usage_output: int) -> None:
+        """From an answer whose backend told what it used. `input_estimate`: as `input_tokens` gave it."""
+        before = self._output
+        self._output = usage_output if before is None else before + WEIGHT * (usage_output - before)
+        if input_estimate > 0 and usage_prompt > 0:
+            self._ratio.learn(usage_prompt / input_estimate)
+
+
+class Ratio:
+    """How far off a model's estimates are: `value` times."""
+
+    __slots__ = ("value",)
 
     def __init__(self) -> None:
-        self._ratios: dict[str, float] = {}
-        self._outputs: dict[tuple[str, str], float] = {}
+        self.value = 1.0
 
-    def reserve(self, tenant: str, model: str, input_estimate: int, most_output: int | None) -> Expected:
-        """What to hold for a request. `most_output`: its `max_tokens`, however its protocol calls them."""
-        expected = min(UNSAID_OUTPUT if most_output is None else most_output, MOST_OUTPUT)
-        recent = self._outputs.get((tenant, model))
-        if recent is not None:
-            expected = min(expected, ceil(HEADROOM * recent))
-        return Expected(ceil(input_estimate * self._ratios.get(model, 1.0)), expected)
-
-    def learn(self, tenant: str, model: str, input_estimate: int, usage_prompt: int, usage_output: int) -> None:
-        """From an answer whose backend told what it used. `input_estimate`: as `input_tokens` gave it."""
-        if input_estimate > 0 and usage_prompt > 0:
-            ratio = min(max(usage_prompt / input_estimate, LEAST_RATIO), MOST_RATIO)
-            _average_in(self._ratios, model, ratio, self._ratios.get(model, 1.0))
-        key = (tenant, model)
-        _average_in(self._outputs, key, usage_output, self._outputs.get(key, usage_output))
+    def learn(self, ratio: float) -> None:
+        """From one answer."""
+        self.value += WEIGHT * (min(max(ratio, LEAST_RATIO), MOST_RATIO) - self.value)
 
 
-def _average_in(averages: dict[Key, float], key: Key, newest: float, before: float) -> None:
-    """The most recently used stay last, so that the first is the one to forget."""
-    averages.pop(key, None)
-    averages[key] = before + WEIGHT * (newest - before)
-    if len(averages) > MOST_KEPT:
-        del averages[next(iter(averages))]
+class Estimates:
+    """What was learnt, by model and by tenant and model. Clients choose the names, so the oldest are forgotten."""
+
+    __slots__ = ("_learnt", "_ratios")
+
+    def __init__(self) -> None:
+        self._ratios: dict[str, Ratio] = {}
+        self._learnt: dict[tuple[str, str], Learnt] = {}
+
+    def of(self, tenant: str, model: str) -> Learnt:
+        """What is known of this model's answers to this tenant."""
+        key = tenant, model
+        found = self._learnt.get(key)
+        if found is None:
+            ratio = _kept(self._ratios, model, self._ratios.get(model) or Ratio())
+            found = _kept(self._learnt, key, Learnt(ratio))
+        return found
+
+
+def _kept(known: dict[Key, Value], key: Key, value: Value) -> Value:
+    known[key] = value
+    if len(known) > MOST_KEPT:
+        del known[next(iter(known))]
+    return value
 
 
 def input_tokens(raw: bytes, wire: Wire) -> int:

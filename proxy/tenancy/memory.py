@@ -253,4 +253,5 @@ def _reading(account: Account, ahead: float, used: float, now: float) -> Reading
 
 
 def _windows(account: Account, ahead: float, used: float, now: float) -> tuple[Window, ...]:
-    return windows(account.terms, _reading(account, ahead, used, now))
+    rpd, tpd = account.rpd, account.tpd
+    return windows(account.terms, ahead, used, rpd.used, rpd.end - now, tpd.used, tpd.end - now)

@@ -121,7 +121,7 @@ class SharedLimiter:
             self._undo(question, tenant, lease_id, demand)
             raise
         self._answered(answer.expired)
-        told = windows(question.terms, answer.reading)
+        told = windows(question.terms, *answer.reading[:6])
         if answer.reason:
             return Refused(Reason(answer.reason), _retry_after(answer), told)
         lease = StoredLease(

@@ -2,11 +2,10 @@
 
 import hmac
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from multidict import CIMultiDictProxy
+from multidict import CIMultiDictProxy, istr
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.settings import Settings
@@ -20,17 +19,21 @@ from proxy.upstream.account import SHARED, Account
 
 _MOST_KNOWN = 10_000
 _OWN = "own-"
+_AUTHORIZATION, _X_API_KEY, _API_KEY = istr("authorization"), istr("x-api-key"), istr("api-key")
+_NONE: tuple[str, ...] = ()
 _PROCESS_KEY = os.urandom(32)  # so that what is logged of a foreign key can't be looked up by its hash
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls. `kid`: the public part of its key; of one who brings a backend's key alone, a word that tells such
-    callers apart while the process lives. `own`: that key, and the header that it came in."""
+    callers apart while the process lives. `found`: whose dates hold. `own`: the key that it brings for backends,
+    behind the header that it came in."""
 
     tenant: Tenant
     policy: Policy
     kid: str
+    found: Found
     own: tuple[str, str] | None = field(default=None, repr=False)
 
     @property
@@ -82,46 +85,43 @@ class Tenants:
         self._ring = KeyRing(tenants.values(), pepper)
         self.policies = {name: Policy(tenant) for name, tenant in tenants.items()}
         self.prices = PriceTable(settings.prices)
-        self._known: dict[bytes, tuple[Found, Caller]] = {}  # by the digest of a whole key that is somebody's
+        self._known: dict[bytes, Caller] = {}  # by the digest of the header that brought a key
 
     def identify(self, headers: CIMultiDictProxy[str], now: float) -> Caller | AuthFailure:
         """Who sent these headers at `now`, in Unix seconds."""
+        lines = headers.getall(_AUTHORIZATION, _NONE)
+        if len(lines) != 1 or self._ring.own_key_headers or _X_API_KEY in headers or _API_KEY in headers:
+            return self._read(headers, now)
+        # One that was good before need not be taken apart again. It is not kept itself, only its digest.
+        digest = sha256(lines[0].encode(errors="surrogateescape")).digest()
+        known = self._known.get(digest)
+        if known is None:
+            found = self._read(headers, now)
+            if isinstance(found, Caller):
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[digest] = found
+            return found
+        reason = check(known.found, now)
+        return known if reason is None else AuthFailure(reason, known.kid)
+
+    def _read(self, headers: CIMultiDictProxy[str], now: float) -> Caller | AuthFailure:
+        """The same, from the keys that the headers hold."""
         given = presented(headers, self._ring.own_key_headers)
         if isinstance(given, AuthFailure):
             return given
-        key = given.key
-        if key is None or given.foreign:
-            return self._identify_own(key, given.foreign, now)
-        # A key that was good before need not be taken apart again. It is not kept itself, only its digest.
-        digest = sha256(key.encode(errors="surrogateescape")).digest()
-        known = self._known.get(digest)
-        if known is None:
-            found = self._ring.find(key)
-            if isinstance(found, AuthFailure) or found.key is None:
-                return found if isinstance(found, AuthFailure) else AuthFailure(Reason.AUTH_UNKNOWN)
-            known = found, Caller(found.tenant, self.policies[found.tenant.name], found.key.kid)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[digest] = known
-        found, caller = known
-        if (reason := check(found, now)) is not None:
-            return AuthFailure(reason, caller.kid)
-        return caller
-
-    def _identify_own(self, key: str | None, foreign: Mapping[str, str], now: float) -> Caller | AuthFailure:
-        """Who brings a backend's own key, with one of ours or without."""
-        found = self._ring.find(key) if key is not None else self._ring.find_keyless(foreign)
+        found = self._ring.find(given.key) if given.key is not None else self._ring.find_keyless(given.foreign)
         if isinstance(found, AuthFailure):
             return found
         tenant = found.tenant
-        own = own_key(tenant, foreign)
+        own = own_key(tenant, given.foreign)
         if isinstance(own, AuthFailure):
             return own
         kid = found.key.kid if found.key is not None else _word_for(own or "")
         if (reason := check(found, now)) is not None:
             return AuthFailure(reason, kid)
         brought = None if own is None else (tenant.upstream.byok_header, own)
-        return Caller(tenant, self.policies[tenant.name], kid, brought)
+        return Caller(tenant, self.policies[tenant.name], kid, found, brought)
 
 
 def _word_for(key: str) -> str:

@@ -91,24 +91,28 @@ class Reading(NamedTuple):
     streams: int = 0
 
 
-def windows(terms: Terms, reading: Reading) -> tuple[Window, ...]:
+def windows(
+    terms: Terms, ahead: float, tokens: float, rpd_used: int, rpd_reset: float, tpd_used: int, tpd_reset: float
+) -> tuple[Window, ...]:
     """For the client, one of requests and one of tokens: the minute's, or the day's where it is the only one, or has
-    less left. What remains of the minute's requests are those that may be sent at once."""
+    less left. What remains of the minute's requests are those that may be sent at once. The rest as in `Reading`, of
+    which each request would have to make one."""
     limits = terms.limits
     found: list[Window] = []
     rpm, rpd, tpm, tpd = limits.rpm, limits.rpd, limits.tpm, limits.tpd
     share = 2.0
     if rpm is not None:
-        left = max(0, int((terms.slack + terms.interval - reading.ahead) / terms.interval))
+        left = int((terms.slack + terms.interval - ahead) / terms.interval)
+        left = max(0, left)
         share = left / terms.burst
-        found.append(Window("requests", rpm, left, reading.ahead))
-    if rpd is not None and (left := max(0, rpd - reading.rpd)) / rpd < share:
-        found[:] = (Window("requests", rpd, left, reading.rpd_reset),)
+        found.append(Window("requests", rpm, left, ahead))
+    if rpd is not None and (left := max(0, rpd - rpd_used)) / rpd < share:
+        found[:] = (Window("requests", rpd, left, rpd_reset),)
     if tpm is not None:
-        left = max(0, int(tpm - reading.tokens))
-        found.append(Window("tokens", tpm, left, reading.tokens / terms.rate))
+        left = int(tpm - tokens)
+        found.append(Window("tokens", tpm, max(0, left), tokens / terms.rate))
     elif tpd is not None:
-        found.append(Window("tokens", tpd, max(0, tpd - reading.tpd), reading.tpd_reset))
+        found.append(Window("tokens", tpd, max(0, tpd - tpd_used), tpd_reset))
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
 """`python -m tests.bench.policy`: what tenants cost a small request, and whether it matters how many there are.
 
-The same proxy before the same backend, without tenants, with 10 and with 10,000 of them, whose keys, policies and limits
-are all looked at for each request.
+The same proxy before the same backend, without tenants, with 10 and with 10,000 of them, whose keys, policies and
+limits are all looked at for each request.
 """
 
 import argparse

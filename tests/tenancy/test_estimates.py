@@ -80,41 +80,41 @@ def test_deep_nesting_is_no_danger() -> None:
 
 @pytest.mark.parametrize(("most", "output"), [(None, 1024), (300, 300), (32_000, 4096), (0, 0)])
 def test_before_anything_was_learnt(most: int | None, output: int) -> None:
-    assert Estimates().reserve("a", "m", 500, most) == Expected(500, output)
+    assert Estimates().of("a", "m").expect(500, most) == Expected(500, output)
 
 
 def test_output_is_held_to_what_came_lately() -> None:
-    learnt = Estimates()
-    learnt.learn("a", "m", 1000, 1000, 200)
-    assert learnt.reserve("a", "m", 1000, 32_000) == Expected(1000, 300)
-    assert learnt.reserve("a", "m", 1000, 100) == Expected(1000, 100)
-    assert learnt.reserve("b", "m", 1000, 32_000) == Expected(1000, 4096)
-    assert learnt.reserve("a", "n", 1000, 32_000).tokens == 1000 + 4096
+    known = Estimates()
+    known.of("a", "m").learn(1000, 1000, 200)
+    assert known.of("a", "m").expect(1000, 32_000) == Expected(1000, 300)
+    assert known.of("a", "m").expect(1000, 100) == Expected(1000, 100)
+    assert known.of("b", "m").expect(1000, 32_000) == Expected(1000, 4096)
+    assert known.of("a", "n").expect(1000, 32_000).tokens == 1000 + 4096
 
 
 def test_averages_follow_what_is_used() -> None:
-    learnt = Estimates()
+    known = Estimates()
     for _ in range(100):
-        learnt.learn("a", "m", 1000, 1500, 400)
-    assert learnt.reserve("b", "m", 100, 0).input in range(149, 152)
-    assert learnt.reserve("a", "m", 100, None).output == 600
-    learnt.learn("a", "m", 1000, 1500, 800)
-    assert learnt.reserve("a", "m", 100, None).output == 660
+        known.of("a", "m").learn(1000, 1500, 400)
+    assert known.of("b", "m").expect(100, 0).input in range(149, 152)
+    assert known.of("a", "m").expect(100, None).output == 600
+    known.of("a", "m").learn(1000, 1500, 800)
+    assert known.of("a", "m").expect(100, None).output == 660
 
 
 def test_one_odd_answer_does_not_spoil_a_ratio() -> None:
-    learnt = Estimates()
-    learnt.learn("a", "m", 1, 10**9, 1)
-    learnt.learn("a", "m", 0, 5, 1)
-    learnt.learn("a", "m", 5, 0, 1)
-    assert learnt.reserve("a", "m", 100, 0).input == 190
+    learnt = Estimates().of("a", "m")
+    learnt.learn(1, 10**9, 1)
+    learnt.learn(0, 5, 1)
+    learnt.learn(5, 0, 1)
+    assert learnt.expect(100, 0).input == 190
 
 
 def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that were not seen for longest are forgotten."""
+    """The oldest are forgotten."""
     monkeypatch.setattr(estimates, "MOST_KEPT", 3)
-    learnt = Estimates()
-    for tenant in "abcada":
-        learnt.learn(tenant, "m", 10, 10, 10)
-    outputs = {tenant: learnt.reserve(tenant, "m", 0, None).output for tenant in "abcd"}
-    assert outputs == {"a": 15, "b": 1024, "c": 15, "d": 15}
+    known = Estimates()
+    for tenant in "abcd":
+        known.of(tenant, "m").learn(10, 10, 10)
+    outputs = {tenant: known.of(tenant, "m").expect(0, None).output for tenant in "dcba"}
+    assert outputs == {"a": 1024, "b": 15, "c": 15, "d": 15}
