@@ -5,7 +5,7 @@ reply leaves without its ids and no error in another shape than the client's.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from aiohttp.web import BaseRequest, Response, StreamResponse
@@ -265,10 +265,14 @@ class Exchange:
         """The error without secrets in its text. A client's own key is its own business, but no harm is done."""
         return error.scrubbed(self.scrub)
 
-    def scrub(self, text: str) -> str:
-        """`text` without secrets: those of the configuration, and those of the tenant."""
-        caller = self.caller
-        return self.gateway.scrub(text) if caller is None else caller.scrub(self.gateway.scrub(text))
+    @property
+    def scrub(self) -> Callable[[str], str]:
+        """Takes secrets out of a text: those of the configuration, and those of the tenant. It does not refer back to the
+        exchange, which may come to hold what holds it."""
+        caller, scrub = self.caller, self.gateway.scrub
+        if caller is None or not caller.tenant.upstream.keys:
+            return scrub
+        return lambda text: caller.scrub(scrub(text))
 
     def add_header(self, name: str, value: str) -> None:
         """A further header for the reply, when it has not begun."""
