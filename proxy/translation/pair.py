@@ -33,6 +33,7 @@ from proxy.translation.envelope import NO_SCOPE, Scope
 from proxy.translation.error_fields import client_name, reword
 from proxy.translation.pass_through import PassThrough
 from proxy.translation.passed_body import for_messages, renamed, with_members, without_envelopes
+from proxy.translation.passed_reply import is_error, named, parse_reply
 from proxy.translation.reading import Scrub, WayBack, undecodable
 from proxy.translation.recall import Recall, Remembered
 from proxy.translation.refused_fields import mended, refuses
@@ -471,7 +472,7 @@ class Prepared:
     def _passed_reply(self, raw: bytes) -> bytes:
         try:
             wire = parse_reply(raw)
-            if _is_error(wire):
+            if is_error(wire):
                 # A status of 200 around an error: the reader knows its class and raises.
                 self._decoded(raw)
         except Rejected:
@@ -483,35 +484,11 @@ class Prepared:
         if _lacks_output(usage):
             account.weigh_whole(wire)
         self._rounds.append(Round(usage, account.said, over=True))
-        override = self.context.model_override
-        if override is None or "model" not in wire:
-            return raw
-        exact = as_object(loads_exact(raw), ())
-        exact["model"] = override
-        return dumps(exact)
+        return named(raw, wire, self.context.model_override)
 
 
 def _lacks_output(usage: Usage | None) -> bool:
     return usage is None or not usage.output
-
-
-def _is_error(wire: Wire) -> bool:
-    if wire.get("type") == "error":
-        return True
-    return bool(wire.get("error")) and not any(name in wire for name in ("choices", "output", "content"))
-
-
-def parse_reply(raw: bytes, decode: Callable[[bytes], object] = loads) -> Wire:
-    """The JSON object of a backend's answer. Raises `Rejected`, class BAD_GATEWAY."""
-    if not raw.strip():
-        raise Rejected(undecodable("answered with an empty body"))
-    try:
-        wire = decode(raw)
-    except NotJson:
-        raise Rejected(undecodable("gave a non-JSON answer")) from None
-    if type(wire) is not dict:
-        raise Rejected(undecodable("gave an answer that is not a JSON object"))
-    return wire
 
 
 def read_backend_error(backend: BackendProtocol, status: int, body: bytes) -> Error:
