@@ -104,7 +104,7 @@ class Clients:
 async def used(proxy: Process, tenant: str) -> dict[str, object]:
     """A tenant's windows of a day or longer."""
     _, told = await proxy.operate("GET", f"/admin/tenants/{tenant}")
-    return {limit["dimension"]: limit["used"] for limit in told["limits"]}  # type: ignore[index,attr-defined,union-attr]
+    return {limit["dimension"]: limit["used"] for limit in told["limits"]}  # type: ignore[attr-defined]
 
 
 async def reloads(proxy: Process) -> dict[str, float]:
