@@ -9,11 +9,14 @@ from ipaddress import ip_network
 
 from proxy.canonical.errors import Reason
 from proxy.settings.losses import LossPolicy
-from proxy.settings.tenants import Budget, EndpointClass, ModelRules, NameRules, TenantLimits, ToolRules
+from proxy.settings.tenants import Budget, EndpointClass, ModelRules, NameRules, Price, TenantLimits, ToolRules
 from tests.server.routes import Route
 from tests.server.tenancy import ENTRY, OTHER_KEY, bearer
 
 EVERYTHING: frozenset[EndpointClass] = frozenset(typing.get_args(EndpointClass))
+PRICES = (Price("*", 0, 1_000_000_000, 0, 0, 0, 0),)  # an output token costs 1000 micro-dollars
+# After which there is nothing left of any limit below.
+USING_UP = {"model": "on-chat", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 NO_NAMES = NameRules(())
 
 STATUS = {

@@ -152,6 +152,11 @@ class Site:
         """How often any backend was asked."""
         return sum(len(backend.asked) for backend in (*self.backends.values(), self.slow))
 
+    async def hold(self, headers: Mapping[str, str]) -> None:
+        """Ask for a stream that does not begin."""
+        body = {"model": "on-slow", "stream": True, "messages": [{"role": "user", "content": "x"}]}
+        await self.proxy.post("/v1/chat/completions", body, dict(headers))
+
     async def all_over(self) -> None:
         """Wait until nothing is open."""
         async with asyncio.timeout(5):

@@ -15,16 +15,14 @@ import pytest
 from pydantic import SecretStr
 
 from proxy.settings.losses import LossPolicy
-from proxy.settings.tenants import Budget, ModelRules, NameRules, Price, Tenant, TenantKey, TenantLimits, UpstreamKeys
+from proxy.settings.tenants import Budget, ModelRules, NameRules, Tenant, TenantKey, TenantLimits, UpstreamKeys
 from proxy.tenancy.memory import MemoryLimiter
-from tests.server.policy_rules import EVERYTHING, RULES, has_body, makes_answer, too_many_tokens
+from tests.server.policy_rules import EVERYTHING, PRICES, RULES, USING_UP, has_body, makes_answer, too_many_tokens
 from tests.server.routes import PROTOCOLS, Route, Site, all_routes, model_of, site
 from tests.server.tenancy import KEY, bearer, tenant
 from tests.upstream.scripted import Asked
 
 ROUTES = all_routes()
-PRICES = (Price("*", 0, 1_000_000_000, 0, 0, 0, 0),)  # an output token costs 1000 micro-dollars
-FIRST = {"model": "on-chat", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
 
 # Every field of a policy: the rules above or the tests below that hold it to, or why there is nothing to refuse.
 FIELDS: dict[str, str | Sequence[str]] = {
@@ -122,8 +120,8 @@ async def test_a_refusal_holds_at_every_route_and_asks_no_backend(name: str) -> 
     who = tenant(**{"endpoints": EVERYTHING, **rule.fields})
     async with site(who, slow=rule.held, prices=PRICES) as proxy_site:
         if rule.used_up:
-            assert (await proxy_site.proxy.post("/v1/messages", FIRST, rule.headers))[0] == 200
-        holding = asyncio.create_task(_hold(proxy_site, rule.headers)) if rule.held else None
+            assert (await proxy_site.proxy.post("/v1/messages", USING_UP, rule.headers))[0] == 200
+        holding = asyncio.create_task(proxy_site.hold(rule.headers)) if rule.held else None
         if holding is not None:
             await proxy_site.slow.got_one.wait()
         wrong = []
@@ -141,11 +139,6 @@ async def test_a_refusal_holds_at_every_route_and_asks_no_backend(name: str) -> 
             await proxy_site.slow.asked[0].left.wait()
             await proxy_site.all_over()
         await at_rest(proxy_site, who)
-
-
-async def _hold(proxy_site: Site, headers: dict[str, str]) -> None:
-    body = {"model": "on-slow", "stream": True, "messages": [{"role": "user", "content": "x"}]}
-    await proxy_site.proxy.post("/v1/chat/completions", body, headers)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -302,7 +295,7 @@ async def test_a_soft_budget_refuses_nothing() -> None:
     """A batch whose cost can't be seen is closed to it all the same."""
     who = tenant(endpoints=EVERYTHING, limits=TenantLimits(budget=Budget(1000, hard=False)))
     async with site(who, prices=PRICES) as proxy_site:
-        assert (await proxy_site.proxy.post("/v1/messages", {**FIRST, "max_tokens": 100}, bearer()))[0] == 200
+        assert (await proxy_site.proxy.post("/v1/messages", {**USING_UP, "max_tokens": 100}, bearer()))[0] == 200
         for route in ROUTES:
             assert (await proxy_site.ask(route, bearer()))[0] == (403 if route.in_batch else 200), str(route)
 
