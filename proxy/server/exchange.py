@@ -267,8 +267,8 @@ class Exchange:
 
     @property
     def scrub(self) -> Callable[[str], str]:
-        """Takes secrets out of a text: those of the configuration, and those of the tenant. It does not refer back to the
-        exchange, which may come to hold what holds it."""
+        """Takes secrets out of a text: those of the configuration, and those of the tenant. It does not refer back to
+        the exchange, which may come to hold what holds it."""
         caller, scrub = self.caller, self.gateway.scrub
         if caller is None or not caller.tenant.upstream.keys:
             return scrub

@@ -20,6 +20,7 @@ from proxy.server.watch import Watch
 from proxy.server.whole import ask_whole
 from proxy.translation.fan_out import fan_out
 from proxy.translation.pair import Prepared
+from proxy.translation.spent import used_by_all
 
 T = TypeVar("T")
 
@@ -33,6 +34,7 @@ async def whole_choices(exchange: Exchange, served: Served, prepared: Prepared, 
         await _together([_whole_choice(exchange, served, one, headers) for one in each])
     finally:
         exchange.usage, exchange.stop = choices.usage, choices.stop
+        _note_spent(exchange, each)
     _remember(exchange, served, each)
     return choices.reply(prepared.client, prepared.context)
 
@@ -85,6 +87,7 @@ class FanOut(ClientStream):
         """Take stock. The backend is let go of by then."""
         self._end_heartbeats()
         self._exchange.usage, self._exchange.stop = self._choices.usage, self._choices.stop
+        _note_spent(self._exchange, self._each)
 
     # ---- what the branches say
 
@@ -163,6 +166,11 @@ class _Branch(Relay):
         if self._translation.started or self._trunk.committed:
             self._trunk.broke(out)
         raise Rejected(failed)
+
+
+def _note_spent(exchange: Exchange, each: Iterable[Prepared]) -> None:
+    if exchange.counting:
+        exchange.spent = used_by_all(each, exchange.prompt_estimate)
 
 
 def _remember(exchange: Exchange, served: Served, each: Iterable[Prepared]) -> None:

@@ -110,6 +110,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         scope=(scope := exchange.scope(served.backend)),
         remembered=exchange.gateway.recall(scope),
         refused_fields=refused_fields,
+        count_usage=exchange.counting,
     )
 
 

@@ -1,7 +1,7 @@
 """What a request is expected to use, and what it has used in the end (operations.md 9.2, 9.3).
 
-What the backend tells counts. Where it never told: nothing, if it gave no answer; else the estimate of the prompt, and
-of the answer by the text that was passed on.
+What the backend tells counts. Where it never told: nothing, if it refused or could not be asked; else the estimate of
+the prompt, and of the answer by the text that was passed on.
 """
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -14,6 +14,7 @@ from proxy.tenancy.limits import Demand
 from proxy.tenancy.prices import cost, estimated_cost
 from proxy.tenancy.tenants import Caller
 from proxy.translation.pair import Peek
+from proxy.translation.spent import used
 
 NOTHING = Demand(0, 0, False, 0.0)
 _SPARE = 60.0  # seconds that a request may take beside its backend's time
@@ -77,10 +78,11 @@ def settle(exchange: Exchange) -> None:
 
 def _used(exchange: Exchange) -> Usage | None:
     """None: the backend was not asked, or gave no answer."""
-    if exchange.spent is not None:
-        return exchange.spent
-    if exchange.usage is not None:
-        return exchange.usage
+    usage = exchange.spent
+    if usage is None and exchange.prepared is not None:
+        usage = used(exchange.prepared, exchange.prompt_estimate)
+    if usage is not None:
+        return usage if usage.prompt or usage.output else None
     if exchange.asked and exchange.outcome == "client_left":
         # It was told to stop, but may have read the prompt by then.
         return Usage(input_fresh=exchange.prompt_estimate, estimated=True)
