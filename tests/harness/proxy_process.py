@@ -1,7 +1,9 @@
 """The product as a process of its own, in front of one backend."""
 
 import asyncio
+import contextlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -19,6 +21,7 @@ SERVE = (sys.executable, "-m", "proxy", "serve", "--config")
 READY_WITHIN_S = 20.0
 ENDED_WITHIN_S = 10.0
 POLL_S = 0.02
+PORTS = (10_240, 32_000)  # systems give connections higher ones
 
 
 class ProxyFailed(Exception):
@@ -111,11 +114,13 @@ class ProxyProcess:
 
 
 def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listening.getsockname()[1] for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    return ports
+    """Of those that no connection gets by chance, so that a process can be started again at the same ones."""
+    found: list[int] = []
+    while len(found) < count:
+        port = random.randrange(*PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found += [port] * (port not in found)
+    return found
 
 
 def _without_proxies_of_the_machine() -> dict[str, str]:
