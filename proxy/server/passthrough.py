@@ -12,6 +12,7 @@ from yarl import URL
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, loads
+from proxy.canonical.usage import Usage
 from proxy.server.admission import admit, admit_without_model
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.bodies import invite, read_body, too_large
@@ -95,12 +96,18 @@ async def pass_through(exchange: Exchange) -> StreamResponse:
     query = exchange.request.rel_url.raw_query_string
     url = served.backend.address(path + (f"?{query}" if query else ""))
     exchange.watch.wait(served.limits.first_event_whole)
-    answer = await _start(exchange, served, url, body)
+    if exchange.counting:  # whatever comes of it, the backend may have read the prompt
+        exchange.spent = Usage(input_fresh=exchange.prompt_estimate, estimated=True)
     try:
-        await refuse_errors(exchange, served, answer, same_protocol=True)
-        return await _copy(exchange, served, answer)
+        answer = await _start(exchange, served, url, body)
+    except Rejected:
+        exchange.spent = None
+        raise
     except Passed as passed:
+        exchange.spent = None
         return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+    try:
+        return await _copy(exchange, served, answer)
     finally:
         answer.close()
 
@@ -228,6 +235,17 @@ def _nobody(exchange: Exchange) -> Error:
 
 
 async def _start(exchange: Exchange, served: Served, url: URL, body: bytes | _Upload | None) -> Answer:
+    """An answer that is no error. Raises `Rejected` and `Passed`."""
+    answer = await _ask(exchange, served, url, body)
+    try:
+        await refuse_errors(exchange, served, answer, same_protocol=True)
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+async def _ask(exchange: Exchange, served: Served, url: URL, body: bytes | _Upload | None) -> Answer:
     request = exchange.request
     account = exchange.account(served.backend)
     headers = request_headers(served.backend, request.headers, exchange.id, account=account, same_protocol=True)
@@ -251,19 +269,21 @@ async def _start(exchange: Exchange, served: Served, url: URL, body: bytes | _Up
 async def _copy(exchange: Exchange, served: Served, answer: Answer) -> StreamResponse:
     """The answer's body as it comes."""
     response = await exchange.begin_copy(answer)
-    told = Told() if exchange.counting else None
+    told = Told()
     watch, limits = exchange.watch, served.limits
     watch.wait(limits.idle)
-    while chunk := await answer.readany():
-        watch.wait(limits.client_write)
-        await response.write(chunk)
-        exchange.bytes_out += len(chunk)
-        if told is not None:
-            told.hear(chunk)
-        watch.wait(limits.idle)
+    try:
+        while chunk := await answer.readany():
+            if exchange.counting:
+                told.hear(chunk)
+            watch.wait(limits.client_write)
+            await response.write(chunk)
+            exchange.bytes_out += len(chunk)
+            watch.wait(limits.idle)
+    finally:
+        if exchange.counting:
+            exchange.spent = told.usage(exchange.prompt_estimate)
     answer.finish()
     exchange.outcome = "ok"
-    if told is not None:
-        exchange.spent = told.usage(exchange.prompt_estimate)
     await response.write_eof()
     return response
