@@ -88,7 +88,8 @@ def _identify(exchange: Exchange) -> None:
     uses.count_auth(None)
     policy.check_protocol(exchange.client)
     policy.check_endpoint(endpoint, own_key=found.tenant.upstream.mode != "shared")
-    exchange.body_limit = min(exchange.body_limit, found.tenant.limits.max_body_bytes or exchange.body_limit)
+    if (most := found.tenant.limits.max_body_bytes) is not None:
+        exchange.body_limit = min(exchange.body_limit, most)
 
 
 def _unauthenticated(reason: Reason) -> Error:
@@ -134,8 +135,9 @@ def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
     if caller is None or policy is None:
         return Admitted(seen, route, served), spending.NOTHING
     exchange.account(served.backend)
-    policy.check_request(exchange.client, seen.raw, seen.wire)
-    if exchange.endpoint == "generate":
+    if policy.looks:
+        policy.check_request(exchange.client, seen.raw, seen.wire)
+    if policy.limits_output and exchange.endpoint == "generate":
         unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
         seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset)
     return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)

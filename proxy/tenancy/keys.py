@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
 from typing import Literal, NamedTuple
 from zlib import crc32
 
@@ -113,6 +114,15 @@ def state_of(found: Found, now: float) -> State:
         if dated.expires_at is not None and now >= dated.expires_at + CLOCK_SKEW:
             return "expired"
     return "active"
+
+
+def times_of(found: Found) -> tuple[float, float]:
+    """From when to when a key is good for certain, in Unix seconds; around that, and while its tenant is disabled,
+    `check` tells."""
+    dated = [each for each in found if each is not None]
+    since = max((each.not_before for each in dated if each.not_before is not None), default=-inf)
+    until = min((each.expires_at for each in dated if each.expires_at is not None), default=inf)
+    return (inf, -inf) if found.tenant.disabled else (since, until)
 
 
 def check(found: Found, now: float) -> Reason | None:

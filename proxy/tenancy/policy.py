@@ -49,6 +49,11 @@ class Policy:
         """Whether requests must be seen, so that none may be hidden in a file."""
         return self.looks or self.tenant.limits.counts_tokens
 
+    @property
+    def limits_output(self) -> bool:
+        """Whether answers may have so many tokens only."""
+        return self.tenant.limits.max_output_tokens is not None
+
     def check_protocol(self, client: Client) -> None:
         """The legacy completions are Chat."""
         name: ClientName = "chat" if client == "completions" else client

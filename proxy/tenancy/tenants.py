@@ -3,7 +3,7 @@
 import hmac
 import os
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import blake2b
 
 from multidict import CIMultiDictProxy, istr
 
@@ -12,7 +12,7 @@ from proxy.settings import Settings
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.scrubber import MASK
 from proxy.tenancy.credentials import presented
-from proxy.tenancy.keys import AuthFailure, Found, KeyRing, check, own_key
+from proxy.tenancy.keys import AuthFailure, Found, KeyRing, check, own_key, times_of
 from proxy.tenancy.policy import Policy
 from proxy.tenancy.prices import PriceTable
 from proxy.upstream.account import SHARED, Account
@@ -21,19 +21,22 @@ _MOST_KNOWN = 10_000
 _OWN = "own-"
 _AUTHORIZATION, _X_API_KEY, _API_KEY = istr("authorization"), istr("x-api-key"), istr("api-key")
 _NONE: tuple[str, ...] = ()
-_PROCESS_KEY = os.urandom(32)  # so that what is logged of a foreign key can't be looked up by its hash
+_PROCESS_KEY = os.urandom(32)  # so that what is kept or logged of a key can't be looked up by its hash
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls. `kid`: the public part of its key; of one who brings a backend's key alone, a word that tells such
-    callers apart while the process lives. `found`: whose dates hold. `own`: the key that it brings for backends,
+    callers apart while the process lives. `found`: whose dates hold, which is from `since` to `until`, in Unix seconds.
+    `own`: the key that it brings for backends,
     behind the header that it came in."""
 
     tenant: Tenant
     policy: Policy
     kid: str
     found: Found
+    since: float
+    until: float
     own: tuple[str, str] | None = field(default=None, repr=False)
 
     @property
@@ -93,7 +96,7 @@ class Tenants:
         if len(lines) != 1 or self._ring.own_key_headers or _X_API_KEY in headers or _API_KEY in headers:
             return self._read(headers, now)
         # One that was good before need not be taken apart again. It is not kept itself, only its digest.
-        digest = sha256(lines[0].encode(errors="surrogateescape")).digest()
+        digest = blake2b(lines[0].encode(errors="surrogateescape"), digest_size=32, key=_PROCESS_KEY).digest()
         known = self._known.get(digest)
         if known is None:
             found = self._read(headers, now)
@@ -102,6 +105,8 @@ class Tenants:
                     self._known.clear()
                 self._known[digest] = found
             return found
+        if known.since <= now < known.until:
+            return known
         reason = check(known.found, now)
         return known if reason is None else AuthFailure(reason, known.kid)
 
@@ -121,7 +126,8 @@ class Tenants:
         if (reason := check(found, now)) is not None:
             return AuthFailure(reason, kid)
         brought = None if own is None else (tenant.upstream.byok_header, own)
-        return Caller(tenant, self.policies[tenant.name], kid, found, brought)
+        since, until = times_of(found)
+        return Caller(tenant, self.policies[tenant.name], kid, found, since, until, brought)
 
 
 def _word_for(key: str) -> str:

@@ -60,6 +60,8 @@ def used(answered: Answered, prompt_estimate: int) -> Usage:
 def used_by_all(answered: Iterable[Answered], prompt_estimate: int) -> Usage:
     """What several choices have used together, the prompt once for each, as it is billed."""
     rounds = [one for each in answered for one in each.rounds()]
+    if len(rounds) == 1:
+        return rounds[0].used(prompt_estimate)
     return reduce(total, [one.used(prompt_estimate) for one in rounds], Usage())
 
 
