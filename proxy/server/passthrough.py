@@ -4,7 +4,6 @@ A JSON body that names a model goes where that model goes; anything else, such a
 the first upstream of the protocol that the endpoint belongs to.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from urllib.parse import unquote
 
@@ -97,16 +96,8 @@ async def pass_through(exchange: Exchange) -> StreamResponse:
     query = exchange.request.rel_url.raw_query_string
     url = served.backend.address(path + (f"?{query}" if query else ""))
     exchange.watch.wait(served.limits.first_event_whole)
-<<<<<<< Updated upstream
     if exchange.counting:  # whatever comes of it, the backend may have read the prompt
         exchange.spent = Usage(input_fresh=exchange.prompt_estimate, estimated=True)
-=======
-    try:
-        answer = await _start(exchange, served, url, body)
-    except asyncio.CancelledError:
-        _note_spent(exchange, Told())  # the backend may have read the request by then
-        raise
->>>>>>> Stashed changes
     try:
         answer = await _start(exchange, served, url, body)
     except Rejected:
@@ -283,7 +274,6 @@ async def _copy(exchange: Exchange, served: Served, answer: Answer) -> StreamRes
     watch.wait(limits.idle)
     try:
         while chunk := await answer.readany():
-<<<<<<< Updated upstream
             if exchange.counting:
                 told.hear(chunk)
             watch.wait(limits.client_write)
@@ -293,22 +283,7 @@ async def _copy(exchange: Exchange, served: Served, answer: Answer) -> StreamRes
     finally:
         if exchange.counting:
             exchange.spent = told.usage(exchange.prompt_estimate)
-=======
-            watch.wait(limits.client_write)
-            await response.write(chunk)
-            exchange.bytes_out += len(chunk)
-            if exchange.counting:
-                told.hear(chunk)
-            watch.wait(limits.idle)
-    finally:
-        _note_spent(exchange, told)
->>>>>>> Stashed changes
     answer.finish()
     exchange.outcome = "ok"
     await response.write_eof()
     return response
-
-
-def _note_spent(exchange: Exchange, told: Told) -> None:
-    if exchange.counting:
-        exchange.spent = told.usage(exchange.prompt_estimate)
