@@ -66,7 +66,6 @@ class Exchange:
         "_backend_headers",
         "_extra",
         "admitted",
-        "asked",
         "body_limit",
         "bytes_in",
         "bytes_out",
@@ -145,7 +144,6 @@ class Exchange:
         self.refused_losses: list[Loss] = []
         self.body_limit = settings.max_body
         self.admitted = False
-        self.asked = False
         self.counting = False
         self.caller: Caller | None = None
         self.key_id: str | None = None
@@ -179,7 +177,6 @@ class Exchange:
         once more with that. Raises `Rejected`."""
         if not self.admitted:
             raise RuntimeError("A backend is asked for an exchange that was not admitted")
-        self.asked = True
         pool = self.gateway.runtime.pool
         answer = await pool.start(backend, url, headers, body, method)
         if answer.status != 401 or (older := self._older_key(backend, body)) is None:

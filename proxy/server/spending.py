@@ -81,9 +81,4 @@ def _used(exchange: Exchange) -> Usage | None:
     usage = exchange.spent
     if usage is None and exchange.prepared is not None:
         usage = used(exchange.prepared, exchange.prompt_estimate)
-    if usage is not None:
-        return usage if usage.prompt or usage.output else None
-    if exchange.asked and exchange.outcome == "client_left":
-        # It was told to stop, but may have read the prompt by then.
-        return Usage(input_fresh=exchange.prompt_estimate, estimated=True)
-    return None
+    return usage if usage is not None and (usage.prompt or usage.output) else None
