@@ -17,6 +17,8 @@ Record = dict[str, Any]
 
 # Why a request was refused before it was admitted.
 _LIMITS = frozenset({"rpm", "rpd", "tpm", "tpd", "concurrency", "budget", "overloaded"})
+# What a backend does that has not taken the request.
+COST_NOTHING = frozenset({"400", "429", "500", "reset"})
 # Micro-dollars for ten tokens, as `replicas.PRICES` has them.
 _FRESH, _CACHED, _OUTPUT = 30, 3, 150
 
@@ -63,7 +65,12 @@ def contradictions(records: Sequence[Record], ledger: Mapping[str, Entry], got: 
     """Where the backend, the records and the clients do not say the same."""
     by_id = {record["request_id"]: record for record in records}
     found = [] if len(by_id) == len(records) else ["two records of one request"]
-    found += [f"no record of {entry.ask}" for request_id, entry in ledger.items() if request_id not in by_id]
+    for request_id, entry in ledger.items():
+        record = by_id.get(request_id)
+        if record is None:
+            found.append(f"no record of {entry}")
+        elif entry.ask.conduct not in COST_NOTHING and record["usage_source"] == "none":
+            found.append(f"{record} was free, though the backend had it: {entry}")
     for record in records:
         entry = ledger.get(record["request_id"])
         if record.get("usage_source") == "reported" and (entry is None or _used(record) not in entry.told):
@@ -71,12 +78,10 @@ def contradictions(records: Sequence[Record], ledger: Mapping[str, Entry], got: 
         if "tokens" in record and round(record["cost_usd"] * 1e6) != _cost(_used(record)):
             found.append(f"{record} does not cost {_cost(_used(record))}")
     for answer in got:
-        if not answer.whole:
-            continue
-        entry, record = ledger[answer.request_id], by_id[answer.request_id]
-        told = ("reported", entry.told[-1]) if entry.told else None
-        if told is not None and (record["usage_source"], _used(record)) != told:
-            found.append(f"{record} was answered whole, and the backend told {told}")
+        if answer.whole:
+            entry, record = ledger[answer.request_id], by_id[answer.request_id]
+            if entry.told and (record["usage_source"], _used(record)) != ("reported", entry.told[-1]):
+                found.append(f"{record} was answered whole, and the backend told {entry.told[-1]}")
     return found
 
 

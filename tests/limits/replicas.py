@@ -45,9 +45,10 @@ class Replica(ProxyProcess):
     """`chat-*` models are at the backend's Chat, `messages-*` at its Messages."""
 
     async def standings(self, tenant: str) -> dict[str, int]:
-        """How much of each limit is used, as the operator is told."""
+        """How much of each limit is used, as the operator is told; of a budget, in micro-dollars."""
         _, told = await get(self.admin_port, f"/admin/tenants/{tenant}")
-        return {limit["dimension"]: limit["used"] for limit in json.loads(told)["limits"]}
+        used = {limit["dimension"]: limit["used"] for limit in json.loads(told)["limits"]}
+        return {dimension: round(count * (1e6 if dimension == "budget" else 1)) for dimension, count in used.items()}
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples that have these labels."""
