@@ -107,15 +107,12 @@ async def admit(exchange: Exchange, raw: bytes) -> Admitted:
     return admitted
 
 
-async def admit_without_model(exchange: Exchange, served: Served, *, stored: bool = False) -> None:
-    """A request that names no model: it counts as one, and costs what its answer says. Raises `Rejected`.
-
-    `stored`: it is about what a vendor's account keeps.
-    """
-    caller = exchange.caller
-    if caller is not None and stored:
-        caller.policy.check_endpoint("stored", own_key=exchange.account(served.backend).key is not None)
-    await _reserve(exchange, spending.plain_demand(served))
+async def admit_without_model(exchange: Exchange, served: Served) -> None:
+    """A request that names no model: it counts as one, and costs what its answer says. Raises `Rejected`."""
+    if exchange.caller is not None:
+        _check_account(exchange, exchange.caller, served)
+    stream = exchange.request.rel_url.query.get("stream") == "true"  # of a stored response, once more
+    await _reserve(exchange, spending.plain_demand(served, stream=stream))
 
 
 async def admit_request(exchange: Exchange) -> None:
@@ -134,13 +131,20 @@ def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
     served = exchange.served = gateway.served[route.upstream.name]
     if caller is None or policy is None:
         return Admitted(seen, route, served), spending.NOTHING
-    exchange.account(served.backend)
+    _check_account(exchange, caller, served)
     if policy.looks:
         policy.check_request(exchange.client, seen.raw, seen.wire)
     if policy.limits_output and exchange.endpoint == "generate":
         unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
         seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset)
     return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
+
+
+def _check_account(exchange: Exchange, caller: Caller, served: Served) -> None:
+    """Whether the backend may be asked with the key that there is for it. Raises `Rejected`."""
+    account = exchange.account(served.backend)
+    if exchange.endpoint == "stored":
+        caller.policy.check_endpoint("stored", own_key=account.key is not None)
 
 
 def route_of(exchange: Exchange, model: str) -> ModelRoute:

@@ -154,10 +154,9 @@ def _check_price(exchange: Exchange, path: str) -> None:
 async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> tuple[bytes | _Upload | None, Served]:
     """The body and where it goes. A form with files is not looked into, nor what comes compressed and is no JSON."""
     request, caller = exchange.request, exchange.caller
-    stored = exchange.endpoint == "stored"
     served = _first(exchange, owners)
     if not request.body_exists:
-        await admit_without_model(exchange, served, stored=stored)
+        await admit_without_model(exchange, served)
         return None, served
     compressed = request.headers.get("Content-Encoding") is not None and request.content_type != JSON
     if compressed or request.content_type.startswith("multipart/"):
@@ -165,7 +164,7 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
             raise too_large(exchange.body_limit)
         if caller is not None:
             _not_looked_into(exchange, caller, path)
-        await admit_without_model(exchange, served, stored=stored)
+        await admit_without_model(exchange, served)
         await invite(request)
         return _Upload(exchange), served
     raw = await read_body(exchange)
@@ -181,7 +180,7 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
         raw = _looked_into(exchange, caller, path, raw, wire)
     if named:
         return await _routed(exchange, owners, raw)
-    await admit_without_model(exchange, served, stored=stored)
+    await admit_without_model(exchange, served)
     return raw, served
 
 
@@ -222,10 +221,12 @@ async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) 
 
 
 def _first(exchange: Exchange, owners: tuple[Protocol, ...]) -> Served:
-    for served in exchange.gateway.served.values():
-        if served.backend.protocol in owners:
-            return served
-    raise Rejected(_nobody(exchange))
+    """The first of them that the caller may ask."""
+    known = [served for served in exchange.gateway.served.values() if served.backend.protocol in owners]
+    if not known:
+        raise Rejected(_nobody(exchange))
+    caller = exchange.caller
+    return next((served for served in known if caller is None or caller.may_ask(served.backend.name)), known[0])
 
 
 def _nobody(exchange: Exchange) -> Error:

@@ -12,6 +12,7 @@ from proxy.settings import ModelRoute
 from proxy.tenancy.estimates import input_tokens
 from proxy.tenancy.limits import Demand
 from proxy.tenancy.prices import cost, estimated_cost
+from proxy.tenancy.refusals import denied
 from proxy.tenancy.tenants import Caller
 from proxy.translation.pair import Peek
 from proxy.translation.spent import used
@@ -28,10 +29,13 @@ def plain_demand(served: Served, *, stream: bool = False) -> Demand:
 
 
 def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, served: Served) -> Demand:
-    """What to reserve for a request. Raises `Rejected` where a budget has no price for the model."""
+    """What to reserve for a request. Raises `Rejected` for what can't be counted, or has no price for a budget."""
     limits = caller.tenant.limits
     if not limits.counts_tokens or exchange.endpoint == "count_tokens":
         return plain_demand(served, stream=seen.stream)
+    if exchange.client == "responses" and seen.wire.get("background"):
+        message = "what is answered in the background can't be counted, and this key's tokens are."
+        raise Rejected(denied(Reason.ENDPOINT_DENIED, message, ("background",)))
     exchange.counting = True
     exchange.prompt_estimate = prompt = input_tokens(seen.raw, seen.wire)
     exchange.learnt = exchange.gateway.runtime.estimates.of(caller.tenant.name, seen.model)

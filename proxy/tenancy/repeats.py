@@ -54,6 +54,7 @@ _WATCHED = frozenset(
         "params",
         "moderation",
         "preset",
+        "background",
     }
 )
 _FOLDED = {name.replace("_", ""): name for name in _WATCHED}

@@ -1,14 +1,17 @@
 """Requests that hide behind an endpoint nobody translates: in batches, under other spellings of a path."""
 
+import asyncio
 import json
 
 import pytest
+from pydantic import SecretBytes, SecretStr
 
 from proxy.server.passthrough import class_of, owners_of
-from proxy.settings.tenants import Budget, ModelRules, NameRules, Price, TenantLimits, ToolRules
-from tests.server.serving import REQUESTS
-from tests.server.tenancy import OTHER_ENTRY, OTHER_KEY, bearer, let_in, tenant
-from tests.upstream.scripted import reply
+from proxy.settings import ProtocolName
+from proxy.settings.tenants import Budget, ModelRules, NameRules, Price, TenantLimits, ToolRules, UpstreamKeys
+from tests.server.serving import REQUESTS, serving, upstream
+from tests.server.tenancy import KEY, OTHER_ENTRY, OTHER_KEY, PEPPER, bearer, let_in, tenant
+from tests.upstream.scripted import HOLD, Scripted, reply
 
 ENDPOINTS = frozenset({"generate", "stored", "other"})
 PARAMS = {**REQUESTS["messages"], "model": "dear"}
@@ -90,3 +93,51 @@ async def test_a_count_is_not_anothers_whose_model_is_unsaid() -> None:
         for key in (bearer(), bearer(OTHER_KEY)):
             await proxy.post("/v1/messages/count_tokens", body, key)
     assert [json.loads(asked.body)["model"] for asked in backend.asked] == ["cheap", "dear"]
+
+
+# ---- what a vendor keeps
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b'{"model": "m"}'])
+@pytest.mark.parametrize("path", ["/v1/chat/completions/chatcmpl-1", "/v1/vector_stores", "/v1/files"])
+async def test_what_is_kept_under_a_shared_key_is_closed_also_to_who_has_keys_elsewhere(path: str, body: bytes) -> None:
+    """Whether or not the request names a model, whose backend the tenant has no key of its own for."""
+    keys = UpstreamKeys("map", {"another": SecretStr("own-key")})
+    headers = {**bearer(), "content-type": "application/json"}
+    async with let_in("chat", reply(200, "{}"), tenants=[tenant(upstream=keys)]) as (proxy, backend):
+        status, told, _ = await proxy.ask("POST", path, headers, body)
+    assert (status, told["dragoman-reason"], backend.asked) == (403, "endpoint_denied", [])
+
+
+async def test_an_upload_goes_where_the_callers_own_key_may_go() -> None:
+    who = tenant(upstream=UpstreamKeys("byok", byok_upstreams=frozenset({"second"})))
+    headers = {"x-api-key": KEY, "authorization": "Bearer byok-key"}
+    async with Scripted(reply(200, "{}")) as first, Scripted(reply(200, "{}")) as second:
+        tos = [upstream("chat", first.base_url, name="first"), upstream("chat", second.base_url, name="second")]
+        async with serving(*tos, tenants=[who], key_pepper=SecretBytes(PEPPER)) as proxy:
+            status, _, _ = await proxy.ask("GET", "/v1/files", headers)
+    assert (status, first.asked, second.asked[0].headers["authorization"]) == (200, [], "Bearer byok-key")
+
+
+@pytest.mark.parametrize("limits", [TenantLimits(tpm=1000), TenantLimits(tpd=1000), TenantLimits(budget=Budget(10**6))])
+@pytest.mark.parametrize("protocol", ["responses", "chat"])
+async def test_no_answer_is_made_where_nobody_counts_it(protocol: ProtocolName, limits: TenantLimits) -> None:
+    prices = (Price("*", 1, 1, 1, 1, 1, 1),)
+    wire = {**REQUESTS["responses"], "background": True}
+    async with let_in(protocol, reply(200, "{}"), tenants=[tenant(limits=limits)], prices=prices) as (proxy, backend):
+        status, told, body = await proxy.post("/v1/responses", wire, bearer())
+    assert (status, told["dragoman-reason"], backend.asked) == (403, "endpoint_denied", [])
+    assert json.loads(body)["error"]["param"] == "background"
+
+
+async def test_a_stored_answer_that_is_streamed_again_is_a_stream() -> None:
+    who = tenant(endpoints=ENDPOINTS, limits=TenantLimits(streams=1))
+    async with let_in("responses", [HOLD], reply(200, "{}"), tenants=[who]) as (proxy, backend):
+        url = f"{proxy.url}/v1/responses/resp_1?stream=true"
+        first = asyncio.create_task(proxy.session.get(url, headers=bearer()).__aenter__())
+        await backend.got_one.wait()
+        status, told, _ = await proxy.ask("GET", "/v1/responses/resp_1?stream=true", bearer())
+        whole, _, _ = await proxy.ask("GET", "/v1/responses/resp_1", bearer())
+        first.cancel()
+        await asyncio.wait([first])
+    assert (status, told["dragoman-reason"], whole) == (429, "concurrency", 200)
