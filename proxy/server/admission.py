@@ -21,6 +21,7 @@ from proxy.translation import pair
 from proxy.translation.pair import Peek
 
 _DAY = frozenset({Reason.RPD, Reason.TPD})
+_CHAT = ("/chat", "/completions")
 _OF_TOKENS = frozenset({Reason.TPM, Reason.TPD})
 _SAID = {
     Reason.RPM: "requests a minute",
@@ -86,7 +87,7 @@ def _identify(exchange: Exchange) -> None:
         uses.count_auth(Reason.IP_DENIED)
         raise
     uses.count_auth(None)
-    policy.check_protocol(exchange.client)
+    policy.check_protocol(exchange.client, of_both=exchange.client == "chat" and not exchange.route.startswith(_CHAT))
     policy.check_endpoint(endpoint, own_key=found.tenant.upstream.mode != "shared")
     if (most := found.tenant.limits.max_body_bytes) is not None:
         exchange.body_limit = min(exchange.body_limit, most)

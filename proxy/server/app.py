@@ -127,9 +127,16 @@ def _refuse(exchange: Exchange, error: Error) -> StreamResponse:
 
 def speaks(request: BaseRequest) -> ClientProtocol:
     """The protocol of a caller whose path does not tell."""
-    if "anthropic-version" in request.headers or _unversioned(request.path).startswith("/messages"):
+    path = _unversioned(request.path)
+    if path.startswith("/messages"):
         return "messages"
-    return "responses" if _unversioned(request.path).startswith("/responses") else "chat"
+    if path.startswith(("/responses", "/conversations")):
+        return "responses"
+    if "anthropic-version" in request.headers:
+        # It must not make an endpoint of OpenAI's one of Messages, to whose policy it would be subject.
+        owners = owners_of("GET", raw_path(request), messages_client=True)
+        return "messages" if not owners or "messages" in owners else "chat"
+    return "chat"
 
 
 def _unversioned(path: str) -> str:

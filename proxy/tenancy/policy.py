@@ -20,6 +20,8 @@ from proxy.tenancy.tool_places import Client
 from proxy.tenancy.tool_rules import ToolPolicy
 from proxy.translation.passed_body import with_members
 
+_OF_OPENAI: frozenset[ClientName] = frozenset({"chat", "responses"})
+
 
 class Policy:
     """The rules of one tenant, ready to be asked."""
@@ -54,11 +56,11 @@ class Policy:
         """Whether answers may have so many tokens only."""
         return self.tenant.limits.max_output_tokens is not None
 
-    def check_protocol(self, client: Client) -> None:
-        """The legacy completions are Chat."""
+    def check_protocol(self, client: Client, *, of_both: bool = False) -> None:
+        """The legacy completions are Chat. `of_both`: an endpoint that users of either of OpenAI's protocols need."""
         name: ClientName = "chat" if client == "completions" else client
         protocols = self.tenant.protocols
-        if protocols is not None and name not in protocols:
+        if protocols is not None and name not in protocols and not (of_both and protocols & _OF_OPENAI):
             raise Rejected(denied(Reason.PROTOCOL_DENIED, "This key may not use this protocol."))
 
     def check_endpoint(self, kind: EndpointClass, *, own_key: bool = False) -> None:

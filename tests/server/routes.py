@@ -118,7 +118,7 @@ def _passed() -> Iterator[Route]:
                 if path == "/responses/compact" and method not in _WITH_BODY:
                     continue  # it is about no stored response, and makes none without a request
                 client = "messages" if path.startswith("/messages") else owners[0]
-                client = "responses" if path.startswith("/responses") else client
+                client = "responses" if path.startswith(("/responses", "/conversations")) else client
                 kind = passthrough.class_of(path)
                 yield Route(method, path, client, kind, owners[0], "pass_through")
                 if beginning == "/files":

@@ -175,6 +175,22 @@ async def test_what_is_allowed_passes_at_every_route_and_leaves_nothing_behind(c
         await at_rest(proxy_site, who)
 
 
+def protocols_of(route: Route) -> set[str]:
+    """Whose users need the route: what belongs to neither of OpenAI's protocols alone is for both."""
+    if route.client in ("messages", "responses"):
+        return {route.client}
+    return {"chat"} if route.path.startswith(("/chat", "/completions")) else {"chat", "responses"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_who_may_use_one_protocol_may_use_all_that_belongs_to_it(protocol: str) -> None:
+    async with site(tenant(endpoints=EVERYTHING, protocols=frozenset({protocol}))) as proxy_site:
+        for route in ROUTES:
+            status, told, _ = await proxy_site.ask(route, bearer())
+            expected = (200, None) if protocol in protocols_of(route) else (403, "protocol_denied")
+            assert (status, told.get("dragoman-reason")) == expected, str(route)
+
+
 # ---- what a policy changes instead of refusing
 
 

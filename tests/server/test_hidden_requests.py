@@ -141,3 +141,12 @@ async def test_a_stored_answer_that_is_streamed_again_is_a_stream() -> None:
         first.cancel()
         await asyncio.wait([first])
     assert (status, told["dragoman-reason"], whole) == (429, "concurrency", 200)
+
+
+@pytest.mark.parametrize("path", ["/embeddings", "/responses/compact", "/chat/completions/chatcmpl-1", "/audio/speech"])
+async def test_a_header_makes_no_other_protocol_of_an_endpoint(path: str) -> None:
+    headers = {**bearer(), "anthropic-version": "2023-06-01"}
+    who = tenant(endpoints=ENDPOINTS, protocols=frozenset({"messages"}))
+    async with let_in("chat", reply(200, "{}"), tenants=[who]) as (proxy, backend):
+        status, told, _ = await proxy.post(f"/v1{path}", {"model": "m", "input": "hello"}, headers)
+    assert (status, told["dragoman-reason"], backend.asked) == (403, "protocol_denied", [])
