@@ -21,6 +21,7 @@ TENANT = "t"
 PROMPT = 39
 OUTPUT = 40
 MOST = 60  # one and a half times as much: what is reserved for the next once this is known
+PATIENT = {"heartbeat": "0.1s", "commit_after": "0.1s"}  # and else as long as users have it
 LIMITS = {TENANT: {"rpd": 10**6, "tpd": 10**9, "concurrency": 1000, "streams": 1000, "budget": {"usd": 10_000}}}
 
 
@@ -33,7 +34,10 @@ async def test_what_a_killed_replica_held_is_charged_as_it_was_reserved() -> Non
         books = Books(redis.url)
         async with (
             Backend() as backend,
-            replicas(2, tenants, backend.url, redis.url, command=command(life=1.5)) as (first, second),
+            replicas(2, tenants, backend.url, redis.url, command=command(life=1.5), timeouts=PATIENT) as (
+                first,
+                second,
+            ),
         ):
             enough = asyncio.Event()
             going = asyncio.create_task(clients_that_go_on((first, second), call, enough))
@@ -104,7 +108,7 @@ async def test_all_is_settled_before_a_replica_that_was_asked_to_end_is_gone() -
                 backend.url,
                 redis.url,
                 command=command(),
-                timeouts={"heartbeat": "0.1s", "commit_after": "0.1s"},
+                timeouts=PATIENT,
                 drain={"lame_duck": "0s", "max_stream": "0.8s"},
             ) as (replica,),
         ):
