@@ -1,26 +1,21 @@
 """The vendors' Node SDKs against the proxy, for all nine pairs of protocols.
 
-They read streams with code of their own, and trip over other things than the Python SDKs do. They are installed
-from npm into the project's cache once.
+They read streams with code of their own, and trip over other things than the Python SDKs do.
 """
 
 import asyncio
 import json
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import pytest_asyncio
 
 from tests.e2e.conftest import KEY
+from tests.e2e.node.conftest import INSTALL_WITHIN_S
 from tests.harness.model_replies import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.harness.proxy_process import ProxyProcess
 from tests.harness.wire import PROTOCOLS, Json, Protocol
 
-HERE = Path(__file__).parent
-CACHE = HERE.parents[2] / ".cache" / "node-sdks"
-INSTALL_WITHIN_S = 300
 RUN_WITHIN_S = 60
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(INSTALL_WITHIN_S + RUN_WITHIN_S)]
@@ -71,40 +66,18 @@ ERRORS: list[tuple[Task, dict[str, Json], dict[str, Json]]] = [
 ]
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def program() -> Path:
-    """The client beside its installed SDKs."""
-    program = _copy_into_cache()
-    if not (CACHE / "node_modules").exists():
-        arguments = ("install", "--no-package-lock", "--no-audit", "--no-fund")
-        npm = await asyncio.create_subprocess_exec("npm", *arguments, cwd=CACHE)
-        assert await asyncio.wait_for(npm.wait(), INSTALL_WITHIN_S) == 0
-    return program
-
-
-def _copy_into_cache() -> Path:
-    """Modules are looked for from where the program lies. A changed list of SDKs makes the installed ones stale."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (CACHE.parent / ".gitignore").write_text("*\n", "utf-8")
-    wanted, installed = HERE / "package.json", CACHE / "package.json"
-    if installed.exists() and installed.read_bytes() != wanted.read_bytes():
-        shutil.rmtree(CACHE / "node_modules", ignore_errors=True)
-    shutil.copy(wanted, installed)
-    return Path(shutil.copy(HERE / "client.mjs", CACHE))
-
-
 @pytest.mark.parametrize("backend_protocol", PROTOCOLS)
 @pytest.mark.parametrize("client_protocol", PROTOCOLS)
 async def test_node_sdk(
     client_protocol: Protocol,
     backend_protocol: Protocol,
     proxies: dict[Protocol, ProxyProcess],
-    program: Path,
+    programs: Path,
 ) -> None:
     tasks = [task for task, _ in ANSWERS] + [task for task, *_ in ERRORS]
     expected: list[dict[str, Json]] = [answer for _, answer in ANSWERS]
     expected += [of_messages if client_protocol == "messages" else of_openai for _, of_openai, of_messages in ERRORS]
-    runs = await _run(program, client_protocol, proxies[backend_protocol].url, tasks)
+    runs = await _run(programs / "client.mjs", client_protocol, proxies[backend_protocol].url, tasks)
     problems = []
     for task, wanted, run in zip(tasks, expected, runs, strict=True):
         found = run.get("error", run)
