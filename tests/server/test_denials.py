@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from proxy.canonical.errors import Reason
-from proxy.settings.tenants import TenantLimits
+from proxy.settings.tenants import Tenant, TenantLimits
+from proxy.tenancy.limits import Demand, Refused
+from proxy.tenancy.memory import MemoryLimiter
 from proxy.translation.codecs import ClientProtocol
 from tests.server.policy_rules import EVERYTHING, PRICES, RULES, USING_UP, Rule
 from tests.server.routes import PROTOCOLS, Route, Site, all_routes, model_of, site
@@ -235,3 +237,29 @@ async def test_a_longer_wait_than_sdks_accept_is_told_whole_beside() -> None:
         _, headers, _ = await proxy_site.proxy.post(PATHS["chat"], {**USING_UP}, rule.headers)
     assert (headers["retry-after"], headers["retry-after-ms"]) == ("120", "120000")
     assert 17_900 < int(headers["dragoman-retry-after"]) <= 18_006
+
+
+class Failing(MemoryLimiter):
+    """One whose store is away."""
+
+    async def reserve(self, tenant: Tenant, demand: Demand) -> Refused:
+        return Refused(Reason.OVERLOADED, None)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_limits_that_can_not_be_checked_are_told_as_overload(stream: bool) -> None:
+    async with site(tenant()) as proxy_site:
+        proxy_site.proxy.runtime.limiter = Failing()
+        for client in CLIENTS:
+            route = route_for(RULES["no key"], client)
+            assert route is not None
+            body = route.body(model_of(route), stream=stream)
+            status, headers, answered = await proxy_site.ask(route, bearer(), body=body)
+            error = json.loads(answered)["error"]
+            if client == "messages":
+                assert (status, error["type"]) == (529, "overloaded_error")
+            else:
+                told = (status, error["type"], error["code"])
+                assert told == (503, "service_unavailable_error", "server_is_overloaded")
+            assert (headers["dragoman-reason"], headers["retry-after"]) == ("overloaded", "1")
+        assert proxy_site.asked == 0

@@ -214,6 +214,14 @@ async def test_a_stream_that_stops_costs_what_came(client: str, protocol: Protoc
 
 
 @anyhow
+async def test_a_translation_that_is_refused_costs_nothing(stream: bool) -> None:
+    async with desk("chat", b"") as at:
+        raw = json.dumps({**REQUESTS["messages"], "top_k": 5, "stream": stream}).encode()
+        status, told, _ = await at.proxy.post(PATHS["messages"], raw, {**bearer(), "dragoman-strict": "1"})
+        assert (status, told["dragoman-reason"], await at.settled()) == (400, "loss_refused", nothing())
+
+
+@anyhow
 async def test_several_choices_cost_as_many_answers(stream: bool) -> None:
     async with desk("messages", says_hello("messages", streamed=stream), fan_out=2) as at:
         raw = json.dumps({**REQUESTS["chat"], "n": 2, "stream": stream}).encode()
