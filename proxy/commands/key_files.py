@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from proxy.commands.key_edits import Entry, NotEditable, edit_keys
 from proxy.settings import SettingsError
 from proxy.settings.document import Document, Value, read_yaml
+from proxy.settings.durable import sync_folder
 from proxy.settings.interpolation import interpolate
 from proxy.settings.merging import merge
 from proxy.settings.reading import read_texts
@@ -132,17 +133,7 @@ def write_atomically(file: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Not every system can; then the name is on the disk a little later."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync_folder(target.parent)
 
 
 def _read(config: Path) -> Document:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from proxy.server.gateway import Gateway
+from proxy.server.limits_keeping import LimitsKeeping
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.settings import Settings
@@ -15,6 +16,7 @@ from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.tenant_use import TenantUse
 from proxy.tenancy.estimates import Estimates
 from proxy.tenancy.limits import Limiter
+from proxy.tenancy.limits_file import LimitsFile
 from proxy.tenancy.memory import MemoryLimiter
 from proxy.tenancy.shared import SharedLimiter
 from proxy.upstream.pool import Pool
@@ -29,13 +31,15 @@ class Runtime:
     def __init__(self, settings: Settings, access: AccessLog, digest: str = "") -> None:
         """`digest`: of the configuration's text.
 
-        Raises `UnknownDialect` and OSError for an upstream that can't be made ready."""
+        Raises `UnknownDialect` and OSError for an upstream that can't be made ready, OSError for a file of limits that
+        can't be had."""
         self.access = access
         self.audit = AuditLog(access)
         self.loss_log = LossLog()
         self.metrics = Metrics()
         self.tokenizers = Tokenizers()
         self.reasoning = ReasoningCache()
+        limits_file = None if settings.limits_file is None else LimitsFile(settings.limits_file)
         self.limiter = _limiter(settings, self.metrics)
         self.estimates = Estimates()
         self.key_uses: dict[str, float] = {}  # by kid: Unix seconds
@@ -45,6 +49,9 @@ class Runtime:
         self.pool = Pool()
         self._secrets: set[str] = set()
         self.gateway = Gateway(settings, self, digest=digest)
+        self._keeping: LimitsKeeping | None = None
+        if limits_file is not None and isinstance(self.limiter, MemoryLimiter):
+            self._keeping = LimitsKeeping(limits_file, self.limiter, self.audit)
 
     def make_ready(self, settings: Settings, digest: str) -> Gateway:
         """Another configuration to `take`. May be called in another thread. Raises as the constructor does."""
@@ -81,6 +88,8 @@ class Runtime:
     async def close(self) -> None:
         """Settle what is open, close all connections, and write what is not yet recorded."""
         await self.limiter.close()
+        if self._keeping is not None:
+            await self._keeping.close()
         await self.pool.close()
         self.tokenizers.close()
         self.access.flush()

@@ -75,8 +75,13 @@ def _check_models(document: Document) -> None:
 
 def _check_state(document: Document) -> None:
     state = document.root.get("state")
-    if isinstance(state, dict) and "on_failure" in state and state.get("url", "none:") == "none:":
+    if not isinstance(state, dict):
+        return
+    shared = state.get("url", "none:") != "none:"
+    if "on_failure" in state and not shared:
         document.note(("state", "on_failure"), "means nothing without a store in url")
+    if "limits_file" in state and shared:
+        document.note(("state", "limits_file"), "means nothing beside a store in url, which keeps what was used itself")
 
 
 def _check_proxies(document: Document) -> None:

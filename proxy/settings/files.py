@@ -9,7 +9,7 @@ from pydantic import PlainValidator, SecretStr, ValidationInfo, WithJsonSchema
 
 from proxy.settings.interpolation import read_secret_file
 from proxy.settings.values import parse_secret
-from proxy.settings.watching import stamp
+from proxy.settings.watching import SUFFIXES, stamp
 
 
 def _file(value: object, info: ValidationInfo) -> Path:
@@ -21,6 +21,20 @@ def _file(value: object, info: ValidationInfo) -> Path:
     context.get("named", {})[path] = stamp(path)
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
+    return path
+
+
+def _kept_file(value: object, info: ValidationInfo) -> Path:
+    """A file that the proxy writes: it need not exist, but its folder has to. Nobody watches it."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a path")
+    path = Path((info.context or {}).get("folder", "."), value)
+    if path.suffix in SUFFIXES:
+        raise ValueError(f"must not end in {path.suffix}: it could be taken for a part of the configuration")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"there is no folder {path.parent}")
     return path
 
 
@@ -65,4 +79,5 @@ _PATH = WithJsonSchema({"type": "string", "minLength": 1})
 TokenizerFile = Annotated[Path, PlainValidator(_tokenizer_file), _PATH]
 CaFile = Annotated[Path, PlainValidator(_ca_file), _PATH]
 ClientCert = Annotated[Path, PlainValidator(_client_cert), _PATH]
+KeptFile = Annotated[Path, PlainValidator(_kept_file), _PATH]
 SecretFile = Annotated[SecretStr, PlainValidator(_secret_file), _PATH]

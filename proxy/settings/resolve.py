@@ -37,6 +37,7 @@ def resolve(file: SettingsFile) -> Settings:
         trust_request_id_from=tuple(file.trust_request_id_from),
         admin_token=file.admin_token,
         shared_limits=SharedLimits(file.state.url, file.state.on_failure) if file.state.url is not None else None,
+        limits_file=file.state.limits_file,
     )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
-from proxy.settings.files import CaFile, ClientCert, SecretFile, TokenizerFile
+from proxy.settings.files import CaFile, ClientCert, KeptFile, SecretFile, TokenizerFile
 from proxy.settings.section import Section
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
@@ -129,6 +129,7 @@ class ModelProfileEntry(Section):
 
 class StateSection(Section):
     url: LimitsUrl = None
+    limits_file: KeptFile | None = None
     carrier_keys: list[CarrierKey] = []
     ttl: NotYet = None
     reasoning_cache: bool = False

@@ -170,7 +170,7 @@ class SharedLimits:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration, valid as a whole. `tenants`: by name; None asks nobody for a key. `shared_limits`: None counts
-    in this process alone."""
+    in this process alone, which keeps in `limits_file`, if there is one, what a restart must not forget."""
 
     upstreams: Mapping[str, Upstream]
     models: tuple[ModelRoute, ...]
@@ -189,6 +189,7 @@ class Settings:
     trust_request_id_from: tuple[str, ...] = ()  # headers, in lower case
     admin_token: SecretStr | None = None
     shared_limits: SharedLimits | None = None
+    limits_file: Path | None = None
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 # Inode, time of change in nanoseconds and size of a file; the configuration files of a folder; None where nothing is.
 Stamp = tuple[int, int, int] | tuple[str, ...] | None
 
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +66,5 @@ def stamp(path: Path) -> Stamp:
 def files_in(folder: Path) -> list[Path]:
     """The configuration files of a folder, in the order of their names. Hidden ones are not meant: Kubernetes keeps
     the real files of a ConfigMap in hidden folders, beside links to them. Raises OSError."""
-    visible = (file for file in folder.iterdir() if file.suffix in _SUFFIXES and not file.name.startswith("."))
+    visible = (file for file in folder.iterdir() if file.suffix in SUFFIXES and not file.name.startswith("."))
     return sorted(file for file in visible if not file.is_dir())

@@ -5,7 +5,15 @@ from typing import Literal
 
 from proxy.telemetry.logs import AccessLog, timestamp
 
-Action = Literal["config.load", "config.reload", "config.reject", "drain.start", "admin.denied", "request.denied"]
+Action = Literal[
+    "config.load",
+    "config.reload",
+    "config.reject",
+    "limits.restore",
+    "drain.start",
+    "admin.denied",
+    "request.denied",
+]
 
 
 class AuditLog:

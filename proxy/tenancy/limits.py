@@ -61,6 +61,19 @@ class Standing(NamedTuple):
     reset: float
 
 
+Dimension = Literal["rpd", "tpd", "budget"]
+MOST_SPENT = 2**53  # what every reader of JSON takes
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What has been used of a day's limit or of a budget, requests, tokens or micro-dollars, up to `MOST_SPENT`. `end`:
+    Unix seconds at which the window is over."""
+
+    used: int
+    end: float
+
+
 class Limiter(Protocol):
     """In this process (`memory.py`) or over all replicas (`shared.py`). `ready`: requests can be admitted."""
 

@@ -1,16 +1,16 @@
-"""Limits in this process alone: exact for one replica, and gone when it ends.
+"""Limits in this process alone: exact for one replica, and gone when it ends, but for what `snapshot` hands over.
 
 What a tenant has used is kept under its name, so that a reload of the settings changes limits and nothing else.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
 from proxy.canonical.errors import Reason
-from proxy.settings.tenants import Tenant
-from proxy.tenancy.limits import Demand, Lease, Refused, Standing, Window
+from proxy.settings.tenants import Tenant, TenantLimits
+from proxy.tenancy.limits import MOST_SPENT, Demand, Dimension, Lease, Refused, Spent, Standing, Window
 from proxy.tenancy.terms import BUSY_RETRY_AFTER, Reading, Terms, standings, terms_of, windows
 from proxy.tenancy.windows import Calendar
 
@@ -50,6 +50,10 @@ class Account:
     streams: int = 0
     soonest: float = float("inf")
 
+    def tallies(self) -> tuple[tuple[Dimension, Tally], ...]:
+        """Those that outlast the process."""
+        return ("rpd", self.rpd), ("tpd", self.tpd), ("budget", self.budget)
+
 
 @dataclass(slots=True)
 class HeldLease(Lease):
@@ -59,6 +63,9 @@ class HeldLease(Lease):
     deadline: float = 0.0
     tpd_since: float = 0.0
     budget_since: float = 0.0
+
+
+_NO_TERMS = terms_of(TenantLimits())
 
 
 class MemoryLimiter:
@@ -155,6 +162,32 @@ class MemoryLimiter:
 
     async def close(self) -> None:
         """There is nothing to wait for."""
+
+    def snapshot(self) -> Iterator[tuple[str, dict[Dimension, Spent]]]:
+        """By tenant, what has been used in windows that are not over; open leases as they were reserved.
+
+        It may be read in portions while requests go on: each tenant is as it is when it is its turn.
+        """
+        now = self._now()
+        for name, account in list(self._accounts.items()):
+            spent: dict[Dimension, Spent] = {
+                dimension: Spent(min(tally.used, MOST_SPENT), tally.end)
+                for dimension, tally in account.tallies()
+                if tally.used and now < tally.end
+            }
+            if spent:
+                yield name, spent
+
+    def restore(self, kept: Mapping[str, Mapping[Dimension, Spent]]) -> None:
+        """Go on with an earlier snapshot, but for windows that are over. To be called before the first request; what
+        holds for a tenant is known when it comes, and those who never come are handed over again."""
+        now = self._now()
+        for name, spent in kept.items():
+            account = Account(_NO_TERMS)
+            for dimension, tally in account.tallies():
+                if (found := spent.get(dimension)) is not None and now < found.end:
+                    tally.used, tally.end, tally.since = found.used, found.end, now
+            self._accounts[name] = account
 
     def _account(self, tenant: Tenant, clock: float, now: float) -> Account:
         """The tenant's, by its limits of now, with nothing in it that is over."""

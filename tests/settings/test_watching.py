@@ -127,6 +127,7 @@ def test_what_needs_a_restart(folder: Path) -> None:
     assert needs_restart(old, load(folder, state)) == ["state.url"]
     failing = {**state, "DRAGOMAN_STATE__ON_FAILURE": "closed"}
     assert needs_restart(load(folder, state), load(folder, failing)) == ["state.on_failure"]
+    assert needs_restart(old, load(folder, {"DRAGOMAN_STATE__LIMITS_FILE": "limits.json"})) == ["state.limits_file"]
     assert needs_restart(old, load(folder, {}, {"listen": "127.0.0.1:1", "admin_listen": "127.0.0.1:2"})) == [
         "listen",
         "admin_listen",
