@@ -65,8 +65,10 @@ _METHODS = frozenset({"GET", "POST", "DELETE", "PUT", "PATCH"})
 def owners_of(method: str, path: str, *, messages_client: bool) -> tuple[Protocol, ...]:
     """The protocols whose backends may have this endpoint; none for one that nobody is known to have, and for a path
     that some server would take for another."""
-    steps = unquote(path).replace("\\", "/").rstrip("/").split("/")
-    if method not in _METHODS or any(step in ("", ".", "..") for step in steps[1:]):
+    plain = unquote(path).replace("\\", "/")
+    if method not in _METHODS or ";" in plain or not plain.isprintable():
+        return ()
+    if any(step in ("", ".", "..") for step in plain.rstrip("/").split("/")[1:]):
         return ()
     for beginning, owners in _OWNERS:
         if path == beginning.rstrip("/") or path.startswith(beginning.rstrip("/") + "/"):

@@ -50,6 +50,11 @@ async def test_a_batch_in_a_file_is_refused_however_it_is_asked_for(path: str, b
         "/files/..%5cresponses",
         "/responses//compact",
         "/responses/%2Fcompact",
+        "/responses/compact;x=1",
+        "/responses/compact%3bx",
+        "/batches/;x",
+        "/responses/compact%00",
+        "/responses/compact%0d%0a",
     ],
 )
 def test_nobody_has_a_path_that_leads_elsewhere(path: str) -> None:
