@@ -12,7 +12,7 @@ from proxy.server import rate_limits
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.translation import pair
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.upstream.pool import Answer
 
 _ERROR_BODY = 1024 * 1024  # bytes of an error answer that are read

@@ -8,8 +8,8 @@ from proxy.canonical.errors import Rejected
 from proxy.server.answers import Passed, refuse_errors
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
-from proxy.translation.pair import Prepared
 from proxy.translation.platforms import adapted
+from proxy.translation.prepared import Prepared
 from proxy.upstream.pool import Answer
 
 log = logging.getLogger("dragoman")

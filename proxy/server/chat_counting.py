@@ -10,7 +10,7 @@ from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.protocols.fields import Wire, as_object
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.upstream.headers import request_headers
 
 _WITHIN = 5.0  # seconds; a client that counts does not wait for long

@@ -21,8 +21,9 @@ from proxy.server.gateway import Served
 from proxy.server.local_tokenizers import LONGEST
 from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
-from proxy.translation.pair import Options, Peek, Prepared
+from proxy.translation.pair import Options, Peek
 from proxy.translation.platforms import adapted
+from proxy.translation.prepared import Prepared
 from proxy.upstream.dialects import Protocol
 from proxy.upstream.headers import request_headers
 

@@ -29,7 +29,7 @@ from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.envelope import Scope
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.upstream.account import SHARED, Account
 from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.headers import client_account

@@ -19,7 +19,7 @@ from proxy.server.relay import Relay
 from proxy.server.watch import Watch
 from proxy.server.whole import ask_whole
 from proxy.translation.fan_out import fan_out
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.translation.spent import used_by_all
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from proxy.telemetry.scrubber import Scrubber
 from proxy.tenancy.tenants import Tenants
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.translation.recall import Recall
 from proxy.upstream.account import Account
 from proxy.upstream.backend import Backend, OlderKey

@@ -20,8 +20,9 @@ from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Tenant
 from proxy.translation import fan_out, pair
-from proxy.translation.pair import Options, Peek, Prepared
+from proxy.translation.pair import Options, Peek
 from proxy.translation.passed_body import with_members
+from proxy.translation.prepared import Prepared
 from proxy.upstream.backend import Backend
 from proxy.upstream.headers import request_headers
 

@@ -14,7 +14,7 @@ from proxy.server.asking import ask
 from proxy.server.client_stream import ClientStream
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.upstream.pool import Answer
 
 

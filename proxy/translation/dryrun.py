@@ -11,6 +11,7 @@ from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 
 Kind = Literal["request", "reply", "stream"]
@@ -36,7 +37,7 @@ def run(
     if kind == "request":
         return _request(client, backend, text, model, dialect)
     streamed = kind == "stream"
-    prepared = pair.Prepared(
+    prepared = Prepared(
         client,
         Target(backend, model or "", dialect, profile_of(model or "")),
         b"",

@@ -12,7 +12,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage, total
 from proxy.translation.codecs import CLIENTS, ClientProtocol
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 
 
 def fan_out(prepared: Prepared) -> tuple[list[Prepared], "Choices"]:

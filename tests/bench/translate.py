@@ -17,6 +17,7 @@ from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
 from proxy.server.lifecycle import settle_memory
 from proxy.translation import pair
+from proxy.translation.prepared import Prepared
 from tests.bench.content import Phase, conversation, reply
 from tests.bench.wires import WIRES
 
@@ -69,7 +70,7 @@ def timed(task: Callable[[], object]) -> float:
         calls *= 4
 
 
-def prepared(client: str, backend: str, phase: Phase) -> pair.Prepared:
+def prepared(client: str, backend: str, phase: Phase) -> Prepared:
     raw = orjson.dumps(WIRES[client].write_request(conversation(phase)))
     target = Target(backend, f"bench-{phase}", Dialect())  # type: ignore[arg-type]
     return pair.prepare(pair.peek(client, raw), target, pair.Options())  # type: ignore[arg-type]
@@ -96,7 +97,7 @@ def stream_task(client: str, backend: str) -> tuple[Callable[[], object], list[b
     spelling = None if client == backend else Spelling()
 
     def task() -> None:
-        asked = pair.Prepared(client, target, b"", True, True, context, LossReport(), spelling)  # type: ignore[arg-type]
+        asked = Prepared(client, target, b"", True, True, context, LossReport(), spelling)  # type: ignore[arg-type]
         translation = asked.translation()
         for chunk in chunks:
             translation.feed(chunk)

@@ -13,6 +13,7 @@ from proxy.canonical.loss import Rule
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.envelope import PREFIXES, Scope
+from proxy.translation.prepared import Prepared
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import PROTOCOLS, Json, Protocol, read_events
@@ -240,6 +241,6 @@ def _next_request(client: Protocol, backend: Protocol, scope: Scope) -> bytes:
     return json.dumps(with_answer(client, request, reply)).encode()
 
 
-def _after_one_turn(client: Protocol, backend: Protocol, sealed: Scope, opened: Scope) -> pair.Prepared:
+def _after_one_turn(client: Protocol, backend: Protocol, sealed: Scope, opened: Scope) -> Prepared:
     raw = _next_request(client, backend, sealed)
     return pair.prepare(pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options(scope=opened))

@@ -21,7 +21,8 @@ from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.envelope import Scope
-from proxy.translation.pair import Options, Prepared
+from proxy.translation.pair import Options
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.translation.refused_fields import REMOVABLE
 from proxy.upstream.dialects import PROFILES

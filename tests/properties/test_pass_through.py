@@ -13,7 +13,8 @@ from proxy.canonical.jsontext import well_formed
 from proxy.canonical.loss import Rule, format_path
 from proxy.canonical.target import Dialect, Target
 from proxy.translation.envelope import Scope, seal
-from proxy.translation.pair import Options, Prepared, peek, prepare
+from proxy.translation.pair import Options, peek, prepare
+from proxy.translation.prepared import Prepared
 from tests.harness.wire import ENDPOINTS, PROTOCOLS, Json, Protocol
 from tests.properties.made_requests import conversations, spelled, with_unknown_fields
 from tests.test_recordings import asked, recordings

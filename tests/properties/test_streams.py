@@ -14,7 +14,8 @@ from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Dialect, Target
-from proxy.translation import ids, pair
+from proxy.translation import ids
+from proxy.translation.prepared import Prepared
 from tests.harness import sdk
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
@@ -26,9 +27,9 @@ PAIRS = [(client, backend) for client in PROTOCOLS for backend in PROTOCOLS if c
 EXAMPLES = settings(max_examples=25, deadline=None)
 
 
-def prepared(client: Protocol, backend: Protocol, *, stream: bool) -> pair.Prepared:
+def prepared(client: Protocol, backend: Protocol, *, stream: bool) -> Prepared:
     context = ReplyContext("req_1", "demo-model", now=CREATED, include_usage=True, summary_requested=True)
-    return pair.Prepared(
+    return Prepared(
         client,
         Target(backend, "demo-model", Dialect()),
         b"",

@@ -6,6 +6,7 @@ import pytest
 
 from proxy.canonical.target import Target
 from proxy.translation import pair
+from proxy.translation.prepared import Prepared
 from tests.harness import sdk
 from tests.harness.assemble import arguments_of, assemble
 from tests.harness.grammar import check_stream
@@ -61,7 +62,7 @@ STOPS["messages"] |= {"refusal": "refusal", "stop_sequence": "stop_sequence"}
 BYTEWISE_LIMIT = 20_000  # longer streams are not cut at every byte
 
 
-def prepared(client: Protocol, backend: Protocol, quirk: Quirk, *, stream: bool) -> pair.Prepared:
+def prepared(client: Protocol, backend: Protocol, quirk: Quirk, *, stream: bool) -> Prepared:
     wire = {"model": "demo-model", **ASKED[client], "stream": stream}
     if not stream:
         wire.pop("stream_options", None)

@@ -11,7 +11,7 @@ from proxy.server.fan_out import FanOut
 from proxy.server.relay import Relay
 from proxy.settings import ProtocolName, Timeouts
 from proxy.translation.fan_out import Choices
-from proxy.translation.pair import Prepared
+from proxy.translation.prepared import Prepared
 from proxy.translation.streams import Translation
 from tests.harness.grammar import check_stream
 from tests.server.fanning import BACKENDS, WORDS, all_left, events, fanning, says, wish

@@ -9,6 +9,7 @@ from proxy.server import reasoning_cache
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.translation import pair
 from proxy.translation.envelope import Scope
+from proxy.translation.prepared import Prepared
 from proxy.translation.recall import Remembered
 from tests.harness.wire import Json
 from tests.properties.scripts import Part, Script
@@ -32,7 +33,7 @@ RESULT = {"role": "tool", "tool_call_id": "call_001", "content": "done"}
 THINKING = {"type": "thinking", "thinking": "Look it up.", "signature": "sig-0"}
 
 
-def prepared(request: dict[str, Json], cache: ReasoningCache) -> pair.Prepared:
+def prepared(request: dict[str, Json], cache: ReasoningCache) -> Prepared:
     raw = json.dumps(request).encode()
     options = pair.Options(scope=Scope(ORIGIN), remembered=lambda call_id: cache.find(ORIGIN, call_id))
     return pair.prepare(pair.peek("chat", raw), Target("messages", "m", Dialect()), options)

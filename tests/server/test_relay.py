@@ -9,8 +9,8 @@ import pytest
 from proxy.server.exchange import Exchange
 from proxy.server.relay import Relay
 from proxy.settings import ProtocolName, Timeouts
-from proxy.translation.pair import Prepared
 from proxy.translation.pass_through import PassThrough
+from proxy.translation.prepared import Prepared
 from proxy.translation.streams import Translation
 from tests.server.serving import EVENTS, PATHS, REPLIES, REQUESTS, before, begins, says_hello, serving, upstream
 from tests.upstream.scripted import CUT, HOLD, LAST, Scripted, Step, chunk, head, reply, stream

@@ -10,7 +10,8 @@ from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage
 from proxy.settings import ProtocolName
 from proxy.translation import pair
-from proxy.translation.pair import Options, Peek, Prepared
+from proxy.translation.pair import Options, Peek
+from proxy.translation.prepared import Prepared
 from proxy.translation.spent import used
 from tests.server.serving import PATHS, REQUESTS, before, begins, says_hello
 from tests.server.test_asking import complaint

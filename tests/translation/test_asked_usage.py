@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.usage import Usage
 from proxy.translation import pair
+from proxy.translation.prepared import Prepared
 from proxy.translation.spent import used
 from tests.server.serving import EVENTS, REQUESTS
 
@@ -22,7 +23,7 @@ SHOWN = "".join(event for event in EVENTS["chat"] if event != USAGE)
 UNSEEN = [None, {}, {"include_usage": False}, {"include_usage": None}, {"include_obfuscation": False}]
 
 
-def prepared(raw: bytes, *, count: bool = True, alias: bool = False, **flags: bool) -> pair.Prepared:
+def prepared(raw: bytes, *, count: bool = True, alias: bool = False, **flags: bool) -> Prepared:
     options = pair.Options("req_1", count_usage=count, response_model="alias" if alias else "upstream")
     return pair.prepare(pair.peek("chat", raw), Target("chat", "m", Dialect(**flags)), options)  # type: ignore[arg-type]
 

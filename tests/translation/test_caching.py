@@ -8,6 +8,7 @@ import pytest
 
 from proxy.canonical.target import Target
 from proxy.translation import pair
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 from tests.harness.wire import Json, Protocol
@@ -20,7 +21,7 @@ HALF_DAY: Json = {"mode": "explicit", "ttl": "12h"}
 OPENAI: list[tuple[Protocol, str, str]] = [("chat", "openai", "gpt-5.6"), ("responses", "openai", "gpt-5.6")]
 
 
-def prepared(client: Protocol, request: Json, backend: tuple[Protocol, str, str]) -> pair.Prepared:
+def prepared(client: Protocol, request: Json, backend: tuple[Protocol, str, str]) -> Prepared:
     protocol, dialect, model = backend
     target = Target(protocol, model, PROFILES[protocol][dialect], profile_of(model))
     return pair.prepare(pair.peek(client, json.dumps(request).encode()), target, pair.Options())

@@ -23,6 +23,7 @@ from proxy.translation.call_edits import (
     edit_reply,
 )
 from proxy.translation.ids import for_client
+from proxy.translation.prepared import Prepared
 from tests.harness.model_replies import Answer, write_whole
 from tests.harness.model_replies import Call as Said
 from tests.harness.wire import Protocol
@@ -162,7 +163,7 @@ ANSWER = {
 }
 
 
-def asked(dialect: Dialect) -> pair.Prepared:
+def asked(dialect: Dialect) -> Prepared:
     body = {
         "model": "m",
         "max_tokens": 9,

@@ -11,6 +11,7 @@ from proxy.canonical.errors import Rejected
 from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.translation.envelope import Scope
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES, dialect_for
 
@@ -20,25 +21,25 @@ PDF = "JVBERi0xLjQ="
 HI: Wire = {"role": "user", "content": "hi"}
 
 
-def prepared(client: str, content: list[Wire], backend: str, dialect: str) -> pair.Prepared:
+def prepared(client: str, content: list[Wire], backend: str, dialect: str) -> Prepared:
     """A request whose user says `content`."""
     said = [{"role": "user", "content": content}]
     return asked(client, {"input" if client == "responses" else "messages": said}, backend, dialect)
 
 
-def asked(client: str, body: Wire, backend: str, dialect: str) -> pair.Prepared:
+def asked(client: str, body: Wire, backend: str, dialect: str) -> Prepared:
     body = {"model": "m", "max_tokens": 99, **body} if client == "messages" else {"model": "m", **body}
     target = Target(backend, "m", PROFILES[backend][dialect], profile_of("m"))  # type: ignore[arg-type,index]
     return pair.prepare(pair.peek(client, json.dumps(body).encode()), target, pair.Options())  # type: ignore[arg-type]
 
 
-def content_of(request: pair.Prepared) -> Any:
+def content_of(request: Prepared) -> Any:
     """What the backend is told that the user said last."""
     body = json.loads(request.body)
     return body["input" if "input" in body else "messages"][-1]["content"]
 
 
-def told(request: pair.Prepared) -> list[str]:
+def told(request: Prepared) -> list[str]:
     return [f"{loss.rule};{loss.level}" for loss in request.losses]
 
 

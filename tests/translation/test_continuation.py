@@ -10,9 +10,10 @@ from proxy.canonical.reply import ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.target import Target
 from proxy.canonical.usage import Usage, total
-from proxy.translation import ids, pair
+from proxy.translation import ids
 from proxy.translation.continuation import MOST
 from proxy.translation.emulation import Emulation
+from proxy.translation.prepared import Prepared
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import Json, Protocol, read_events
@@ -66,9 +67,9 @@ def events(reply: Json) -> list[bytes]:
     return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in found]
 
 
-def prepared(client: Protocol, *, stream: bool, must_call: bool = False) -> pair.Prepared:
+def prepared(client: Protocol, *, stream: bool, must_call: bool = False) -> Prepared:
     context = ReplyContext("req_1", "m", now=1, include_usage=True, summary_requested=True)
-    return pair.Prepared(
+    return Prepared(
         client,
         Target("messages", "m"),
         json.dumps(BODY).encode(),
@@ -206,12 +207,10 @@ def test_a_pause_that_does_not_go_on_is_no_clean_end(client: Protocol, asked_aga
 
 
 def test_a_messages_client_sees_the_pause_itself() -> None:
-    asked = pair.Prepared(
-        "messages", Target("messages", "m"), b"{}", False, False, ReplyContext("r", "m"), LossReport()
-    )
+    asked = Prepared("messages", Target("messages", "m"), b"{}", False, False, ReplyContext("r", "m"), LossReport())
     raw = json.dumps(ROUNDS[0]).encode()
     assert asked.take(raw) == raw
-    stream = pair.Prepared(
+    stream = Prepared(
         "messages", Target("messages", "m"), b"{}", True, True, ReplyContext("r", "m"), LossReport()
     ).translation()
     assert [stream.feed(event) for event in events(ROUNDS[0])] == events(ROUNDS[0])

@@ -9,6 +9,7 @@ from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
 from proxy.translation.error_fields import reword
+from proxy.translation.prepared import Prepared
 
 REQUESTS: dict[ClientProtocol, str] = {
     "chat": '{"model":"m","stream":true,"max_tokens":99,"messages":[{"role":"user","content":"hi"}]}',
@@ -87,7 +88,7 @@ def test_the_proxys_own_words_stay() -> None:
     assert (error.param, error.message) == ("messages", "'messages' is the client's.")
 
 
-def prepared(client: ClientProtocol, backend: BackendProtocol) -> pair.Prepared:
+def prepared(client: ClientProtocol, backend: BackendProtocol) -> Prepared:
     raw = REQUESTS[client].encode()
     return pair.prepare(pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options())
 

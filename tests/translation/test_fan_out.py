@@ -8,6 +8,7 @@ from proxy.canonical.errors import Error, ErrorClass, Rejected
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.fan_out import fan_out, immediate
+from proxy.translation.prepared import Prepared
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import Json, Protocol, read_events
@@ -34,7 +35,7 @@ SUM = {
 }
 
 
-def prepared(backend: Protocol, most: int = 3, client: str = "chat", **fields: Json) -> pair.Prepared:
+def prepared(backend: Protocol, most: int = 3, client: str = "chat", **fields: Json) -> Prepared:
     said = {"prompt": "go"} if client == "completions" else {"messages": [{"role": "user", "content": "go"}]}
     raw = json.dumps({"model": "m", **said, **fields}).encode()
     target = Target(backend, "m", Dialect(), fan_out=most)

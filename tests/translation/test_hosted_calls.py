@@ -9,6 +9,7 @@ import pytest
 from proxy.canonical.target import Target
 from proxy.translation import pair
 from proxy.translation.envelope import PREFIXES, Scope
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 from tests.harness.assemble import assemble
@@ -118,16 +119,14 @@ def streamed(backend: Backend, whole: Json) -> list[bytes]:
 # --- one exchange, and the next request ---
 
 
-def ask(
-    client: Protocol, request: Json, target: Target, scope: Scope = SCOPES[0], *, stream: bool = False
-) -> pair.Prepared:
+def ask(client: Protocol, request: Json, target: Target, scope: Scope = SCOPES[0], *, stream: bool = False) -> Prepared:
     raw = json.dumps({**request, "stream": stream}).encode()
     prepared = pair.prepare(pair.peek(client, raw), target, pair.Options(scope=scope))
     assert not any(mark.encode() in prepared.body for mark in PREFIXES)
     return prepared
 
 
-def answered(prepared: pair.Prepared, whole: Json) -> Json:
+def answered(prepared: Prepared, whole: Json) -> Json:
     """The client's whole reply, also out of a stream, which must be legal."""
     backend: Backend = "messages" if prepared.backend == "messages" else "responses"
     if not prepared.stream:
@@ -149,12 +148,12 @@ def with_reply(client: Protocol, request: Json, reply: Json) -> Json:
     return {**request, "messages": [*request["messages"], {"role": "assistant", "content": reply["content"]}, more]}
 
 
-def rules(prepared: pair.Prepared) -> list[str]:
+def rules(prepared: Prepared) -> list[str]:
     """The losses, but for those of the declaration of a tool."""
     return [loss.rule for loss in prepared.losses if not loss.path.startswith(("tools", "web_search_options"))]
 
 
-def history(backend: Backend, prepared: pair.Prepared) -> list[list[Json]]:
+def history(backend: Backend, prepared: Prepared) -> list[list[Json]]:
     """What the backend gets back, turn by turn."""
     body = json.loads(prepared.body)
     if backend == "messages":

@@ -7,6 +7,7 @@ import pytest
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 from tests.harness.model_rules import check_request
@@ -36,7 +37,7 @@ def to(backend: Protocol, *, policy: str | None = None, model: str | None = None
     return Target(backend, name, dialect, profile_of(name), policy)  # type: ignore[arg-type]
 
 
-def translated(client: Protocol, body: Json, target: Target) -> tuple[Json, pair.Prepared, list[tuple[str, str, str]]]:
+def translated(client: Protocol, body: Json, target: Target) -> tuple[Json, Prepared, list[tuple[str, str, str]]]:
     prepared = pair.prepare(pair.peek(client, json.dumps({**BODIES[client], **body}).encode()), target, pair.Options())
     sent = json.loads(prepared.body)
     check_request(target.protocol, sent)
@@ -473,7 +474,7 @@ def test_a_tool_of_the_client_that_is_called_like_one_of_the_vendor_stays_apart(
         assert (item["type"], item["name"]) == (call["type"], name)
 
 
-def calling(prepared: pair.Prepared, names: list[str]) -> list[Json]:
+def calling(prepared: Prepared, names: list[str]) -> list[Json]:
     """What a client of Responses gets when Claude calls these tools."""
     content = [{"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": {"input": "x"}} for name in names]
     reply: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content}

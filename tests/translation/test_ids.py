@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from proxy.canonical.target import Dialect, Target
 from proxy.canonical.tools import FunctionTool
 from proxy.translation import ids, pair, tool_names
+from proxy.translation.prepared import Prepared
 from proxy.upstream.dialects import PROFILES
 
 
-def ask(client: str, backend: str, dialect: str, seen: list[str], *, stream: bool = False) -> pair.Prepared:
+def ask(client: str, backend: str, dialect: str, seen: list[str], *, stream: bool = False) -> Prepared:
     """A request whose history has a call with each of these ids."""
     hello = {"role": "user", "content": "hi"}
     body: dict[str, object] = {"model": "m", "stream": stream}

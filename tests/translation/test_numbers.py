@@ -9,6 +9,7 @@ import pytest
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
+from proxy.translation.prepared import Prepared
 from tests.harness.assemble import assemble
 from tests.harness.wire import Protocol, read_events
 
@@ -61,7 +62,7 @@ def said(template: str, arguments: str) -> str:
     return template.replace("ARGS", arguments)
 
 
-def prepared(client: ClientProtocol, backend: BackendProtocol, *, stream: bool) -> pair.Prepared:
+def prepared(client: ClientProtocol, backend: BackendProtocol, *, stream: bool) -> Prepared:
     raw = (REQUESTS[client] % json.dumps(stream)).encode()  # type: ignore[index]
     return pair.prepare(pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options())
 

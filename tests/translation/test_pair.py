@@ -10,6 +10,7 @@ from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol, ClientProtocol
 from proxy.translation.envelope import Scope
+from proxy.translation.prepared import Prepared
 from tests.harness.assemble import assemble
 from tests.harness.grammar import check_stream
 from tests.harness.wire import Protocol, read_events
@@ -24,7 +25,7 @@ STREAMED: dict[ClientProtocol, bytes] = {
 }
 
 
-def prepared(client: ClientProtocol, backend: BackendProtocol, raw: bytes, **options: object) -> pair.Prepared:
+def prepared(client: ClientProtocol, backend: BackendProtocol, raw: bytes, **options: object) -> Prepared:
     target = Target(backend, "there", Dialect())
     return pair.prepare(pair.peek(client, raw), target, pair.Options(**options))  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ import pytest
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.envelope import Scope
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.upstream.dialects import PROFILES
 from tests.harness.assemble import assemble
@@ -25,11 +26,11 @@ def target(backend: Protocol, model: str = "m", dialect: str = "generic") -> Tar
     return Target(backend, model, PROFILES[backend].get(dialect, Dialect()), profile_of(model))
 
 
-def prepared(client: Protocol, request: Json, backend: Target) -> pair.Prepared:
+def prepared(client: Protocol, request: Json, backend: Target) -> Prepared:
     return pair.prepare(pair.peek(client, json.dumps(request).encode()), backend, pair.Options(scope=SCOPE))
 
 
-def history(ready: pair.Prepared) -> list[Json]:
+def history(ready: Prepared) -> list[Json]:
     """What the backend gets behind the user's first words, without the results of tools."""
     body = json.loads(ready.body)
     entries = body["input" if ready.backend == "responses" else "messages"]
@@ -38,7 +39,7 @@ def history(ready: pair.Prepared) -> list[Json]:
     ]
 
 
-def losses(ready: pair.Prepared) -> list[str]:
+def losses(ready: Prepared) -> list[str]:
     return [loss.rule for loss in ready.losses]
 
 
@@ -49,7 +50,7 @@ def after(
     change: Callable[[Json], None] | None = None,
     *,
     stream: bool = False,
-) -> pair.Prepared:
+) -> Prepared:
     """The request of the turn after this answer, which the client keeps, changed or not."""
     request = first_request(client, stream=stream)
     following = with_answer(client, request, answered(prepared(client, request, backend), reply))
@@ -58,7 +59,7 @@ def after(
     return prepared(client, following, backend)
 
 
-def answered(ready: pair.Prepared, reply: Json) -> Json:
+def answered(ready: Prepared, reply: Json) -> Json:
     """The answer as the client has it in the end."""
     if not ready.stream:
         return json.loads(ready.reply(json.dumps(reply).encode()))
@@ -133,7 +134,7 @@ TWO_THOUGHTS = claude(
 WITHOUT = [{"role": "assistant", "content": [text("First."), tool_use("toolu_a"), text("Then."), tool_use("toolu_b")]}]
 
 
-def kinds(ready: pair.Prepared) -> list[list[str]]:
+def kinds(ready: Prepared) -> list[list[str]]:
     return [[block["type"] for block in entry["content"]] for entry in history(ready) if entry["role"] == "assistant"]
 
 
@@ -313,7 +314,7 @@ def message(words: str) -> Json:
     return {"type": "message", "id": f"msg_{words}", "role": "assistant", "status": "completed", "content": content}
 
 
-def order(ready: pair.Prepared) -> list[str]:
+def order(ready: Prepared) -> list[str]:
     """What comes back, by name, in its order."""
     found: list[str] = []
     for entry in history(ready):

@@ -20,6 +20,7 @@ from proxy.translation import ids, pair
 from proxy.translation.codecs import ClientProtocol
 from proxy.translation.emulation import Emulation
 from proxy.translation.fan_out import fan_out
+from proxy.translation.prepared import Prepared
 from proxy.translation.spent import Round, used, used_by_all
 from tests.harness.wire import PROTOCOLS, Json, Protocol
 from tests.properties.scripts import Part, Script
@@ -47,7 +48,7 @@ SAID = [len(piece.encode()) for part in SCRIPT.parts for piece in part.pieces]
 GONE = Error(ErrorClass.BAD_GATEWAY, "gone")
 
 
-def prepared(client: ClientProtocol, backend: Protocol, *, stream: bool, count: bool = True) -> pair.Prepared:
+def prepared(client: ClientProtocol, backend: Protocol, *, stream: bool, count: bool = True) -> Prepared:
     raw = json.dumps({**REQUESTS[client], "stream": stream}).encode()
     asked = pair.prepare(
         pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options("req_1", count_usage=count)
@@ -383,13 +384,13 @@ def test_a_count_of_nothing_where_there_was_something_is_none(told: Usage, expec
 # ---- several answers
 
 
-def going_on(*, stream: bool, must_call: bool = False, count: bool = True) -> pair.Prepared:
+def going_on(*, stream: bool, must_call: bool = False, count: bool = True) -> Prepared:
     context = ReplyContext("req_1", "m", now=1, include_usage=True)
     target = Target("messages", "m")
     spelling = Spelling(encode=ids.for_client("chat"), mint=ids.mint)
     emulation = Emulation(pauses=not must_call, directive="Call." if must_call else None)
     body = json.dumps(REQUESTS["messages"]).encode()
-    return pair.Prepared(
+    return Prepared(
         "chat",
         target,
         body,

@@ -8,6 +8,7 @@ from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Dialect, ModelProfile, Target
 from proxy.translation import pair
 from proxy.translation.codecs import BackendProtocol
+from proxy.translation.prepared import Prepared
 from proxy.translation.typed_schemas import MEMBERS, fits
 from tests.harness.model_rules import check_request
 from tests.harness.wire import Json, typed_event
@@ -15,13 +16,13 @@ from tests.harness.wire import Json, typed_event
 BACKENDS: list[BackendProtocol] = ["chat", "responses", "messages"]
 
 
-def prepared(body: Json, backend: BackendProtocol) -> pair.Prepared:
+def prepared(body: Json, backend: BackendProtocol) -> Prepared:
     client: BackendProtocol = "messages" if "max_tokens" in body else "responses"
     target = Target(backend, "there", Dialect(custom_tools=True), ModelProfile())
     return pair.prepare(pair.peek(client, json.dumps({"model": "m", **body}).encode()), target, pair.Options())
 
 
-def sent(asked: pair.Prepared) -> Json:
+def sent(asked: Prepared) -> Json:
     body = json.loads(asked.body)
     check_request(asked.backend, body)
     return body
@@ -95,7 +96,7 @@ def events(raw: bytes) -> list[Json]:
     return [json.loads(line[6:]) for line in raw.decode().split("\n") if line.startswith("data: {")]
 
 
-def output(asked: pair.Prepared, *calls: tuple[str, str]) -> list[Json]:
+def output(asked: Prepared, *calls: tuple[str, str]) -> list[Json]:
     """The items that a Responses client gets, the same whole and streamed; without their own ids."""
     whole = json.loads(asked.reply(json.dumps(answer(asked.backend, *calls)).encode()))["output"]
     translation = asked.translation()
@@ -113,7 +114,7 @@ def output(asked: pair.Prepared, *calls: tuple[str, str]) -> list[Json]:
     return items[0]
 
 
-def content(asked: pair.Prepared, *calls: tuple[str, str]) -> list[Json]:
+def content(asked: Prepared, *calls: tuple[str, str]) -> list[Json]:
     """The blocks that a Messages client gets whole, and that a streamed one has begun with the same deltas."""
     whole: list[Json] = json.loads(asked.reply(json.dumps(answer(asked.backend, *calls)).encode()))["content"]
     translation = asked.translation()

@@ -8,6 +8,7 @@ import pytest
 from proxy.canonical.target import Dialect, Target
 from proxy.translation import pair
 from proxy.translation.codecs import ClientProtocol
+from proxy.translation.prepared import Prepared
 from tests.harness.wire import Json, Protocol
 
 WORDS = "It does, as far as I know. " * 6
@@ -65,7 +66,7 @@ def events(backend: Protocol, usage: Json) -> Iterator[Json]:
         yield {"type": "message_stop"}
 
 
-def prepared(client: ClientProtocol, backend: Protocol, *, stream: bool) -> pair.Prepared:
+def prepared(client: ClientProtocol, backend: Protocol, *, stream: bool) -> Prepared:
     request = {"model": "m", "stream": stream, **REQUESTS[client]}
     raw = json.dumps(request if stream else {k: v for k, v in request.items() if k != "stream_options"}).encode()
     return pair.prepare(pair.peek(client, raw), Target(backend, "m", Dialect()), pair.Options("req_1"))

@@ -7,7 +7,8 @@ import pytest
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.target import Target
 from proxy.canonical.tools import Schema
-from proxy.translation.pair import Options, Prepared, peek, prepare
+from proxy.translation.pair import Options, peek, prepare
+from proxy.translation.prepared import Prepared
 from proxy.translation.profiles import profile_of
 from proxy.translation.validation import misfit, work
 from tests.harness.wire import Json, Protocol
