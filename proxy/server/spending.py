@@ -9,9 +9,11 @@ from proxy.canonical.usage import Usage
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.settings import ModelRoute
+from proxy.settings.tenants import Price
 from proxy.tenancy.estimates import input_tokens
 from proxy.tenancy.limits import Demand
-from proxy.tenancy.prices import cost, estimated_cost
+from proxy.tenancy.model_places import other_models
+from proxy.tenancy.prices import PriceTable, cost, dearest, estimated_cost
 from proxy.tenancy.refusals import denied
 from proxy.tenancy.tenants import Caller
 from proxy.translation.pair import Peek
@@ -44,13 +46,24 @@ def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, se
         expected = expected._replace(output=0)
     micro_usd = 0
     if limits.budget is not None and exchange.gateway.tenants is not None:
-        exchange.price = exchange.gateway.tenants.prices.find(seen.model, route.model or seen.model)
+        exchange.price = _price(exchange.gateway.tenants.prices, seen, route)
         if exchange.price is not None:
             micro_usd = estimated_cost(exchange.price, expected.input, expected.output)
         elif limits.budget.hard:
             message = "No price is set for this model, and this key's team has a budget."
             raise Rejected(Error(ErrorClass.QUOTA, message, reason=Reason.BUDGET))
     return Demand(expected.tokens, micro_usd, seen.stream, served.limits.total.seconds + _SPARE)
+
+
+def _price(prices: PriceTable, seen: Peek, route: ModelRoute) -> Price | None:
+    """The dearest of what may answer, since a request may name models to fall back to; None where one has no price."""
+    found = prices.find(seen.model, route.model or seen.model)
+    for _, name in other_models(seen.wire):
+        other = prices.find(name, None) if type(name) is str else None
+        if found is None or other is None:
+            return None
+        found = dearest(found, other)
+    return found
 
 
 def _most_output(seen: Peek) -> int | None:

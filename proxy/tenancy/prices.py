@@ -54,6 +54,23 @@ def cost(price: Price, usage: Usage) -> int:
     return _rounded_up(tokens) + calls
 
 
+def dearest(one: Price, other: Price) -> Price:
+    """What neither of both exceeds."""
+    return Price(
+        one.match,
+        max(one.input, other.input),
+        max(one.output, other.output),
+        max(one.cache_read, other.cache_read),
+        max(one.cache_write, other.cache_write),
+        max(one.cache_write_long, other.cache_write_long),
+        max(one.reasoning, other.reasoning),
+        {
+            kind: max(table.get(kind, 0) for table in (one.hosted, other.hosted))
+            for kind in {*one.hosted, *other.hosted}
+        },
+    )
+
+
 def estimated_cost(price: Price, input_tokens: int, output_tokens: int) -> int:
     """Of a request before it is sent. Nothing is taken to be cached; what is written to a cache may be dearer."""
     return _rounded_up(input_tokens * price.input + output_tokens * max(price.output, price.reasoning))

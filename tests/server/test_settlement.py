@@ -71,14 +71,18 @@ class Desk:
 
 @asynccontextmanager
 async def desk(
-    protocol: ProtocolName, *scripts: Sequence[Step] | bytes, timeouts: Timeouts | None = None, fan_out: int = 1
+    protocol: ProtocolName,
+    *scripts: Sequence[Step] | bytes,
+    timeouts: Timeouts | None = None,
+    fan_out: int = 1,
+    prices: Sequence[Price] = PRICES,
 ) -> AsyncIterator[Desk]:
     """A tenant that is limited in every way, before a backend that says this."""
     async with Scripted(*scripts) as backend:
         to = upstream(protocol, backend.base_url, timeouts=timeouts or Timeouts())
         models = [replace(route("*", to), fan_out=fan_out)]
         pepper = SecretBytes(PEPPER)
-        async with serving(to, models=models, tenants=[WHO], prices=PRICES, key_pepper=pepper) as proxy:
+        async with serving(to, models=models, tenants=[WHO], prices=prices, key_pepper=pepper) as proxy:
             settlements: list[tuple[int, int]] = []
             settle: Callable[[Lease, int, int], None] = proxy.runtime.limiter.settle
 
@@ -243,6 +247,29 @@ async def test_a_bug_of_ours_leaves_nothing_open(
             status, _, _ = await at.proxy.post(PATHS[client], request_of(client, stream=stream), bearer())
             settled = await at.settled()
     assert (status, settled.times) == (500, 1)
+
+
+@pytest.mark.parametrize(
+    ("others", "charged"),
+    [
+        ({"models": ["m", "dear"]}, 4000),
+        ({"fallbacks": [{"model": "dear"}]}, 4000),
+        ({"fallbacks": "default"}, None),
+        ({"models": ["unpriced"]}, None),
+    ],
+)
+async def test_models_to_fall_back_to_cost_as_much_as_the_dearest(
+    others: dict[str, object], charged: int | None
+) -> None:
+    """Nobody says which of them it was that answered. Where one has no price, a hard budget lets none answer."""
+    prices = (Price("m", 1, 1, 1, 1, 1, 1), Price("dear", *[1_000_000_000] * 6))
+    async with desk("chat", says_hello("chat", streamed=False), prices=prices) as at:
+        raw = json.dumps({**REQUESTS["chat"], **others, "max_tokens": 1}).encode()
+        status, told, _ = await at.proxy.post(PATHS["chat"], raw, bearer())
+        if charged is None:
+            assert (status, told["dragoman-reason"], at.backend.asked) == (429, "budget", [])
+        else:
+            assert (await at.settled()).cost == charged
 
 
 # ---- an endpoint that nobody translates
