@@ -22,6 +22,7 @@ from proxy.server.rate_limits import Family
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy, Settings
 from proxy.settings.tenants import EndpointClass, Price
+from proxy.telemetry.scrubber import ManySecrets
 from proxy.tenancy.addresses import client_ip, in_networks
 from proxy.tenancy.estimates import Learnt
 from proxy.tenancy.limits import Lease, Window
@@ -229,7 +230,7 @@ class Exchange:
         headers = self._headers("application/octet-stream")
         for name in _ABOUT_BODY:
             if (value := answer.headers.get(name)) is not None:
-                headers[name] = header_text(value)
+                headers[name] = header_text(self.scrub(value))
         return await self._begin(answer.status, headers)
 
     async def _begin(self, status: int, headers: CIMultiDict[str]) -> StreamResponse:
@@ -269,7 +270,12 @@ class Exchange:
         caller, scrub = self.caller, self.gateway.scrub
         if caller is None or not caller.tenant.upstream.keys:
             return scrub
-        return lambda text: caller.scrub(scrub(text))
+        return lambda text: scrub(caller.scrub(text))
+
+    def scrub_all(self, text: str) -> str:
+        """The same for records, which must not show a client's own key either."""
+        key = self.account(self.served.backend).key if self.served is not None else None
+        return ManySecrets([] if key is None else [key])(self.scrub(text))
 
     def add_header(self, name: str, value: str) -> None:
         """A further header for the reply, when it has not begun."""
@@ -281,7 +287,7 @@ class Exchange:
         """Take over what the head of the backend's answer says beside its body."""
         headers = answer.headers
         upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
-        self.upstream_id = self.scrub(upstream_id) if upstream_id else None
+        self.upstream_id = self.scrub_all(upstream_id) if upstream_id else None
         served = self.served
         if served is None or served.backend.settings.ratelimit_headers == "drop":
             return

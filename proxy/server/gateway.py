@@ -4,16 +4,17 @@ A request keeps the one that it began with; what outlives a configuration is in 
 """
 
 import time
+from base64 import standard_b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings, Upstream
-from proxy.telemetry.scrubber import Scrubber
+from proxy.telemetry.scrubber import ManySecrets, Scrubber
 from proxy.tenancy.tenants import Tenants
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
@@ -81,7 +82,11 @@ class Gateway:
         self.body_limit = body_limit(settings.timeouts)
         self.client_write_limit = Limit(settings.timeouts.client_write, None)
         self.refused_fields = RefusedFields()
-        self.scrub = Scrubber(runtime.known_secrets(secrets_of(settings)))
+        secrets = runtime.known_secrets(secrets_of(settings))
+        self.scrub = Scrubber(secrets)
+        self.scrub_known = Scrubber(secrets, shapes=False)  # for what is data: a model may be called as a key looks
+        # What one tenant is told is looked through for its own keys alone; see `Exchange.scrub`.
+        self.scrub_tenants = ManySecrets(runtime.known_keys(_tenants_keys(settings)))
         self.tenants = None if settings.tenants is None else Tenants(settings)
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
@@ -154,8 +159,8 @@ class Gateway:
 
 def secrets_of(settings: Settings) -> Iterator[str]:
     """All that must never be shown: keys, and where backends are that aren't a vendor's own (operations.md 5)."""
-    for key in settings.carrier_keys:
-        yield key.get_secret_value().hex()
+    for carrier_key in settings.carrier_keys:
+        yield from _written(carrier_key.get_secret_value())
     if settings.key_pepper is not None:
         yield settings.key_pepper.get_secret_value().decode()
     if settings.admin_token is not None:
@@ -163,7 +168,7 @@ def secrets_of(settings: Settings) -> Iterator[str]:
     if settings.shared_limits is not None and (
         password := urlsplit(settings.shared_limits.url.get_secret_value()).password
     ):
-        yield password
+        yield from (password, unquote(password))
     for upstream in settings.upstreams.values():
         if host_dialect(upstream.base_url) == "generic":
             address = urlsplit(upstream.base_url)
@@ -173,3 +178,15 @@ def secrets_of(settings: Settings) -> Iterator[str]:
             yield upstream.api_key.get_secret_value()
         for value in upstream.headers.values():
             yield value.get_secret_value()
+
+
+def _written(key: bytes) -> Iterator[str]:
+    """In the forms that the configuration may have it in."""
+    yield from (key.hex(), key.hex().upper())
+    yield from (encode(key).decode().rstrip("=") for encode in (standard_b64encode, urlsafe_b64encode))
+
+
+def _tenants_keys(settings: Settings) -> Iterator[str]:
+    for tenant in (settings.tenants or {}).values():
+        for key in tenant.upstream.keys.values():
+            yield key.get_secret_value()

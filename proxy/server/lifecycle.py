@@ -65,7 +65,7 @@ async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, dem
             settings = settings.with_demo_at(backend.base_url)
         try:
             runtime = Runtime(settings, AccessLog(write_stdout), loaded.digest)
-        except (UnknownDialect, OSError) as error:
+        except (UnknownDialect, OSError, ValueError) as error:  # the last: an address of the shared store
             _say(f"dragoman: {error}")
             return _MISTAKES
         stack.push_async_callback(runtime.close)

@@ -163,12 +163,19 @@ async def _get(exchange: Exchange, served: Served, path: str) -> Model | None:
     if answer.status == 404:
         return None
     try:
-        wire = loads(body)
+        wire = loads(_without_secrets(exchange, body))
     except NotJson:
         wire = None
     if answer.status != 200 or type(wire) is not dict:
         raise Rejected(_unreadable(served))
     return wire
+
+
+def _without_secrets(exchange: Exchange, body: bytes) -> bytes:
+    """A backend may put what it was told where it likes."""
+    text, caller = body.decode("utf-8", "surrogateescape"), exchange.caller
+    text = exchange.gateway.scrub_known(text if caller is None else caller.scrub(text))
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _unreadable(served: Served) -> Error:

@@ -48,6 +48,7 @@ class Runtime:
         self.draining = False
         self.pool = Pool()
         self._secrets: set[str] = set()
+        self._tenants_keys: set[str] = set()
         self.gateway = Gateway(settings, self, digest=digest)
         self._keeping: LimitsKeeping | None = None
         if limits_file is not None and isinstance(self.limiter, MemoryLimiter):
@@ -81,9 +82,14 @@ class Runtime:
         self._secrets.update(secrets)
         return frozenset(self._secrets)
 
+    def known_keys(self, keys: Iterable[str]) -> frozenset[str]:
+        """The same of backends' keys that belong to tenants."""
+        self._tenants_keys.update(keys)
+        return frozenset(self._tenants_keys)
+
     def scrub(self, text: str) -> str:
-        """`text` without secrets, those of the configuration that is in force now."""
-        return self.gateway.scrub(text)
+        """`text` without secrets: those of the configuration that is in force now, and those of all its tenants."""
+        return self.gateway.scrub(self.gateway.scrub_tenants(text))
 
     async def close(self) -> None:
         """Settle what is open, close all connections, and write what is not yet recorded."""

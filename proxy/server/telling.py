@@ -76,7 +76,7 @@ def access_record(exchange: Exchange) -> dict[str, object]:
             "first_token": round((exchange.first_token - exchange.started) * 1000, 1),
         }
     if exchange.stop is not None and exchange.stop.unknown:
-        fields["finish_reason_native"] = _logged(exchange.stop.native)
+        fields["finish_reason_native"] = _logged(exchange.scrub_all(exchange.stop.native or ""))
     if (usage := exchange.usage) is not None:
         fields["tokens"] = {
             "input": usage.prompt,

@@ -27,6 +27,10 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))
 # Shorter values are no secrets, and blotting them out would only garble a message.
 _SHORTEST_SECRET = 4
+# What vendors' keys and ours look like: one that stands where something else belongs must not be quoted.
+_LIKE_A_KEY = re.compile(
+    r"(?<![A-Za-z0-9])(?:(?:sk|pk|rk|gsk|xai|r8|hf|drg)[-_](?=[\w-]*[0-9])[\w-]{20,}|AIza[\w-]{30,})", re.ASCII
+)
 # Ten thousand tenants with long policies are fewer.
 _MOST_VALUES = 1_000_000
 _MOST_LEVELS = 50
@@ -68,7 +72,8 @@ class Document:
             return
         for secret in self.secrets:
             if len(secret) >= _SHORTEST_SECRET:
-                message = message.replace(secret, "***")
+                message = message.replace(secret, "***").replace(repr(secret)[1:-1], "***")
+        message = _LIKE_A_KEY.sub("***", message)
         for end in range(len(path), -1, -1):
             if override := self.overrides.get(path[:end]):
                 source, name = override

@@ -71,7 +71,9 @@ def _client_cert(value: object, info: ValidationInfo) -> Path:
 
 
 def _secret_file(value: object, info: ValidationInfo) -> SecretStr:
-    return parse_secret(read_secret_file(_file(value, info)))
+    secret = read_secret_file(_file(value, info))
+    (info.context or {}).get("secrets", set()).add(secret)
+    return parse_secret(secret)
 
 
 _PATH = WithJsonSchema({"type": "string", "minLength": 1})

@@ -18,6 +18,7 @@ from proxy.settings.cross_check import cross_check
 from proxy.settings.document import Document, Path, read_yaml
 from proxy.settings.interpolation import interpolate
 from proxy.settings.letting_go import let_go
+from proxy.settings.literal_secrets import literal_secrets
 from proxy.settings.merging import merge
 from proxy.settings.mistakes import SettingsError
 from proxy.settings.reading import Texts, read_texts
@@ -97,6 +98,7 @@ def finish(
     """Override, validate and resolve a document. Raises SettingsError with every mistake."""
     if document.mistakes and not document.root:
         raise SettingsError(document.mistakes)
+    document.secrets |= set(literal_secrets(document))
     apply_overrides(document, environ, options or {})
     file = _validate(document, folder)
     cross_check(document)
@@ -142,8 +144,9 @@ def _holds_list(annotation: object) -> bool:
 
 
 def _validate(document: Document, folder: FilePath) -> SettingsFile | None:
+    context = {"folder": folder, "named": document.named, "secrets": document.secrets}
     try:
-        return SettingsFile.model_validate(document.root, context={"folder": folder, "named": document.named})
+        return SettingsFile.model_validate(document.root, context=context)
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
             if document.hopeless:

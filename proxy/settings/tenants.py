@@ -30,7 +30,7 @@ class TenantKey:
 
     kid: str
     method: Literal["hmac-sha256", "sha256"]
-    digest: bytes
+    digest: bytes = field(repr=False)
     not_before: float | None = None
     expires_at: float | None = None
 

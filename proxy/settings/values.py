@@ -245,6 +245,12 @@ def _redis_url(value: object) -> SecretStr | None:
         raise ValueError(f"{NOT_YET}: only none: and redis: are")
     if not re.fullmatch(_STORE, text):
         raise ValueError("must be none:, or the address of a Redis or Valkey server, such as redis://host:6379/0")
+    try:
+        usable = urlsplit(text).port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("has a port that is no number; in a password, write / as %2F, # as %23, ? as %3F and @ as %40")
     return SecretStr(text)
 
 

@@ -3,8 +3,9 @@
 Known secrets are found wherever they stand; others by the shape of the vendors' keys.
 """
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 MASK = "[secret]"
 # Shorter values are in ordinary text too often.
@@ -23,17 +24,57 @@ _SHAPES = (
     r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+",
 )
 _SHAPE = re.compile("|".join(_SHAPES))
+_NEVER = r"(?!)"
 
 
 class Scrubber:
-    """Call it with a text. `secrets` are the values that the settings hold."""
+    """Call it with a text. `secrets` are the values that the settings hold. `shapes`: also what looks like a key."""
 
     __slots__ = ("_pattern",)
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Iterable[str] = (), *, shapes: bool = True) -> None:
         # Longest first, so that a secret that begins with another one goes whole.
-        known = sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True)
-        self._pattern = re.compile("|".join([*map(re.escape, known), *_SHAPES])) if known else _SHAPE
+        known = sorted(_forms(secrets), key=len, reverse=True)
+        patterns = [*map(re.escape, known), *(_SHAPES if shapes else ())]
+        self._pattern = re.compile("|".join(patterns) or _NEVER) if known or not shapes else _SHAPE
 
     def __call__(self, text: str) -> str:
         return self._pattern.sub(MASK, text)
+
+
+class ManySecrets:
+    """The same for thousands of values and no shapes: what it takes grows with the text, not with their number."""
+
+    __slots__ = ("_beginnings", "_known", "_lengths")
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._known = _forms(secrets)
+        self._beginnings = {secret[:_SHORTEST] for secret in self._known}
+        self._lengths = sorted({len(secret) for secret in self._known}, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        if not self._known:
+            return text
+        shown: list[str] = []
+        behind = 0  # the last one that was found
+        for start in range(len(text) - _SHORTEST + 1):
+            if start < behind or text[start : start + _SHORTEST] not in self._beginnings:
+                continue
+            if (length := self._length_at(text, start)) is not None:
+                shown += (text[behind:start], MASK)
+                behind = start + length
+        return "".join((*shown, text[behind:]))
+
+    def _length_at(self, text: str, start: int) -> int | None:
+        return next((length for length in self._lengths if text[start : start + length] in self._known), None)
+
+
+def _forms(secrets: Iterable[str]) -> set[str]:
+    """The values that are long enough, as they are and as JSON writes them."""
+    return {form for secret in secrets if len(secret) >= _SHORTEST for form in _written(secret)}
+
+
+def _written(secret: str) -> Iterator[str]:
+    yield secret
+    if '"' in secret or "\\" in secret:
+        yield json.dumps(secret)[1:-1]

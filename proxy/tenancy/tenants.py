@@ -10,7 +10,7 @@ from multidict import CIMultiDictProxy, istr
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.settings import Settings
 from proxy.settings.tenants import Tenant
-from proxy.telemetry.scrubber import MASK
+from proxy.telemetry.scrubber import ManySecrets
 from proxy.tenancy.credentials import presented
 from proxy.tenancy.keys import AuthFailure, Found, KeyRing, check, own_key, times_of
 from proxy.tenancy.policy import Policy
@@ -70,9 +70,7 @@ class Caller:
 
     def scrub(self, text: str) -> str:
         """`text` without the keys that are the tenant's own; the caller knows the one that it brought."""
-        for key in self.tenant.upstream.keys.values():
-            text = text.replace(key.get_secret_value(), MASK)
-        return text
+        return ManySecrets(key.get_secret_value() for key in self.tenant.upstream.keys.values())(text)
 
 
 def _denied(message: str) -> Error:

@@ -11,7 +11,7 @@ import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -41,7 +41,7 @@ class Scope:
     """Whose envelopes these are. `origin`: the backend, see `origin_of`; `keys`: the first seals, all open."""
 
     origin: str = NO_ORIGIN
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
     tenant: str = ""
 
 

@@ -1,7 +1,7 @@
 """With whose key a backend is asked."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,7 +9,7 @@ class Account:
     """`key`: None asks with what the upstream's settings hold, if anything. `header`: the one that a client's own key
     came in; None for a key that the proxy holds."""
 
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
     header: str | None = None
 
     @property

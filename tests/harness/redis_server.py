@@ -20,16 +20,17 @@ class RedisFailed(Exception):
 
 class RedisServer:
     """On a socket of its own, since a port that is free now may not be after a restart. To be used as a context, or
-    started and stopped."""
+    started and stopped. `password`: what it asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, password: str | None = None) -> None:
+        self.password = password
         self._folder = tempfile.TemporaryDirectory(prefix="dragoman-redis-")
         self._socket = str(Path(self._folder.name, "socket"))
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"unix://{self._socket}"
+        return f"unix://{'' if self.password is None else f':{self.password}@'}{self._socket}"
 
     def __enter__(self) -> "RedisServer":
         try:
@@ -44,9 +45,10 @@ class RedisServer:
 
     def start(self) -> None:
         """Returns once it answers. Raises RedisFailed if it does not."""
+        asked = () if self.password is None else ("--requirepass", self.password)
         with Path(self._folder.name, "output").open("ab") as output:
             self._process = subprocess.Popen(
-                (_command(), "--port", "0", "--unixsocket", self._socket, "--save", "", "--appendonly", "no"),
+                (_command(), "--port", "0", "--unixsocket", self._socket, "--save", "", "--appendonly", "no", *asked),
                 cwd=self._folder.name,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -87,7 +89,7 @@ class RedisServer:
                 connection.settimeout(READY_WITHIN_S)
                 connection.connect(self._socket)
                 connection.sendall(b"PING\r\n")
-                return connection.recv(7) == b"+PONG\r\n"
+                return connection.recv(7) in (b"+PONG\r\n", b"-NOAUTH")
         except OSError:
             return False
 

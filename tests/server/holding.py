@@ -17,6 +17,7 @@ from tests.server.serving import EVENTS, REPLIES
 from tests.server.test_lifecycle import Running
 from tests.upstream.scripted import LAST, chunk, head, reply
 
+RUN = "import sys, proxy.cli; sys.exit(proxy.cli.main())"
 BEGUN = 2  # events of a stream before it is held
 
 
@@ -127,12 +128,12 @@ class Process(Running):
 
 @asynccontextmanager
 async def process_of(
-    config: Path, output: Path, environment: Mapping[str, str] | None = None
+    config: Path, output: Path, environment: Mapping[str, str] | None = None, code: str = RUN
 ) -> AsyncIterator[Process]:
-    """The proxy as a process of its own."""
+    """The proxy as a process of its own. `code`: what is run there."""
     with output.open("wb") as written:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "proxy", "serve", "--config", str(config)),
+            *(sys.executable, "-c", code, "serve", "--config", str(config)),
             stdout=written,
             stderr=asyncio.subprocess.PIPE,
             env=environment,

@@ -14,12 +14,12 @@ from tests.upstream.scripted import Scripted, Step
 PEPPER = b"a pepper of the tests"
 
 
-def a_key(**dates: float | None) -> tuple[str, TenantKey]:
+def a_key(pepper: bytes = PEPPER, **dates: float | None) -> tuple[str, TenantKey]:
     """A new key, as its owner has it and as the configuration does."""
-    made = new_key(PEPPER)
+    made = new_key(pepper)
     parsed = parse(made.text)
     assert parsed is not None
-    return made.text, TenantKey(made.kid, "hmac-sha256", digest("hmac-sha256", parsed.secret, PEPPER), **dates)
+    return made.text, TenantKey(made.kid, "hmac-sha256", digest("hmac-sha256", parsed.secret, pepper), **dates)
 
 
 KEY, ENTRY = a_key()

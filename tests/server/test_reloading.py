@@ -104,7 +104,8 @@ async def test_a_mistake_quotes_no_secret_that_is_known(tmp_path: Path) -> None:
     """Whoever puts a key in the wrong place has the right one at hand."""
     file = tmp_path / "dragoman.yaml"
     async with of_file(file) as (_, reloading):
-        put(file, models=[{"match": "*", "upstream": "a-key-of-a"}])
+        other = [{**BASE["upstreams"][0], "api_key": "another-key-of-a"}]
+        put(file, upstreams=other, models=[{"match": "*", "upstream": "a-key-of-a"}])
         assert not await reloading.reload("test")
         status = json.dumps(reloading.status())
     assert ("no upstream is called '[secret]'" in status, "a-key-of-a" in status) == (True, False)

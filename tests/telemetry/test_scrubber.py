@@ -1,8 +1,11 @@
 """No secret is ever shown."""
 
+import json
+from collections.abc import Callable
+
 import pytest
 
-from proxy.telemetry.scrubber import Scrubber
+from proxy.telemetry.scrubber import ManySecrets, Scrubber
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,38 @@ def test_the_public_part_of_a_key_is_shown() -> None:
 def test_known_secrets_are_found_anywhere() -> None:
     scrub = Scrubber(["hunter2-hunter2", "hunter2-hunter2-longer", "short"])
     assert scrub("x=hunter2-hunter2-longer&y=hunter2-hunter2, short") == "x=[secret]&y=[secret], short"
+
+
+MANY = [f"key-{number:05d}-of-a-tenant" for number in range(10_000)]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("short", "short"),
+        ("nothing in here", "nothing in here"),
+        ("key-00042-of-a-tenant", "[secret]"),
+        ("akey-00042-of-a-tenantkey-09999-of-a-tenant.", "a[secret][secret]."),
+        ("key-00042-of-a-tenan", "key-00042-of-a-tenan"),
+        ("key-key-00042-of-a-tenant", "key-[secret]"),
+    ],
+)
+def test_thousands_are_found_as_one_is(text: str, shown: str) -> None:
+    assert (ManySecrets(MANY)(text), ManySecrets([])(text)) == (shown, text)
+
+
+def test_the_longest_of_many_goes_whole() -> None:
+    assert ManySecrets(["a-secret-1", "a-secret-1-and-more"])("a-secret-1-and-more a-secret-1") == "[secret] [secret]"
+
+
+@pytest.mark.parametrize("scrub", [Scrubber, ManySecrets])
+def test_as_json_writes_it(scrub: Callable[[list[str]], Callable[[str], str]]) -> None:
+    secret = 'a"secret\\of mine'
+    assert scrub([secret])(json.dumps({"key": secret}) + secret) == '{"key": "[secret]"}[secret]'
+
+
+def test_what_only_looks_like_a_key_may_be_data() -> None:
+    scrub = Scrubber(["a-known-secret"], shapes=False)
+    assert scrub("hf-internal-model of a-known-secret") == "hf-internal-model of [secret]"
+    assert Scrubber(shapes=False)("sk-ant-api03-AAAA_bbbb") == "sk-ant-api03-AAAA_bbbb"
