@@ -86,6 +86,26 @@ async def test_what_nobody_can_read_asks_for_no_answer(path: str, content_type: 
     assert (status, backend.asked) == (403, [])
 
 
+@pytest.mark.parametrize("content_type", ["multipart/form-data; boundary=x", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/v1/audio/transcriptions", 403, "model_denied"),
+        ("/v1/images/edits", 403, "model_denied"),
+        ("/v1/files", 200, None),
+    ],
+)
+async def test_a_form_may_name_any_model(path: str, status: int, reason: str | None, content_type: str) -> None:
+    """So one that asks a model is closed to whom it matters which; one that stores a file asks none."""
+    headers = {**bearer(), "content-type": content_type}
+    async with let_in("chat", reply(200, "{}"), tenants=[tenant(endpoints=ENDPOINTS, **ONLY_CHEAP)]) as (
+        proxy,
+        backend,
+    ):
+        told, answered, _ = await proxy.ask("POST", path, headers, b"--x\r\nmodel=dear")
+    assert (told, answered.get("dragoman-reason"), len(backend.asked)) == (status, reason, int(status == 200))
+
+
 async def test_a_count_is_not_anothers_whose_model_is_unsaid() -> None:
     """Two tenants send the same bytes, and each has its own default model."""
     body = {"messages": [{"role": "user", "content": "Say hello."}]}
