@@ -115,6 +115,7 @@ async def test_no_key_comes_in_the_query(query: str) -> None:
         [("authorization", "Basic dXNlcjpwYXNz"), ("x-api-key", KEY)],  # of a proxy on the way
         [("authorization", "Bearer "), ("x-api-key", KEY)],
     ],
+    ids=range(8),
 )
 async def test_a_key_may_come_as_clients_send_it(headers: list[tuple[str, str]]) -> None:
     async with let_in("chat", HELLO, tenants=TENANTS) as (proxy, backend):
@@ -129,32 +130,33 @@ async def test_a_key_may_come_as_clients_send_it(headers: list[tuple[str, str]])
 @pytest.mark.parametrize(
     "line",
     [
-        f"Authorization: {KEY}",
-        f"Authorization: Basic {base64.b64encode(KEY.encode()).decode()}",
-        f"Authorization: Basic {KEY}",
-        f"Authorization: Token {KEY}",
-        f"Authorization: Bearer:{KEY}",
-        f"Authorization: Bearer\t{KEY}",
+        "Authorization: KEY",
+        "Authorization: Basic BASE64",
+        "Authorization: Basic KEY",
+        "Authorization: Token KEY",
+        "Authorization: Bearer:KEY",
+        "Authorization: Bearer\tKEY",
         "Authorization: Bearer",
         "Authorization:",
-        f"Proxy-Authorization: Bearer {KEY}",
-        f"x_api_key: {KEY}",
-        f"X_API_KEY: {KEY}",
-        f"api_key: {KEY}",
-        f"Cookie: x-api-key={KEY}",
-        f"X-Forwarded-Authorization: Bearer {KEY}",
+        "Proxy-Authorization: Bearer KEY",
+        "x_api_key: KEY",
+        "X_Api_Key: KEY",
+        "api_key: KEY",
+        "Cookie: x-api-key=KEY",
+        "X-Forwarded-Authorization: Bearer KEY",
         # not HTTP
-        f"Authorization : Bearer {KEY}",
-        f"Authorization: Bearer {KEY}\x00",
-        f"\x00Authorization: Bearer {KEY}",
-        f"Authorization: Bearer {KEY}\rX: y",
-        f"X: y\r\n Authorization: Bearer {KEY}",
-        f"Authorization:\r\n Bearer {KEY}",
-        f"X: y\nAuthorization: Bearer {KEY}",
-        f" Authorization: Bearer {KEY}",
+        "Authorization : Bearer KEY",
+        "Authorization: Bearer KEY\x00",
+        "\x00Authorization: Bearer KEY",
+        "Authorization: Bearer KEY\rX: y",
+        "X: y\r\n Authorization: Bearer KEY",
+        "Authorization:\r\n Bearer KEY",
+        "X: y\nAuthorization: Bearer KEY",
+        " Authorization: Bearer KEY",
     ],
 )
 async def test_no_key_is_smuggled_in(line: str) -> None:
+    line = line.replace("BASE64", base64.b64encode(KEY.encode()).decode()).replace("KEY", KEY)
     body = json.dumps(REQUESTS["chat"])
     async with let_in("chat", HELLO, tenants=TENANTS) as (proxy, backend):
         status = await _sent_raw(proxy, f"{line}\r\n", body)
