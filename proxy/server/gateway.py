@@ -47,12 +47,16 @@ class Served:
 
 def _served(upstream: Upstream, before: "Gateway | None") -> Served:
     known = before.served.get(upstream.name) if before is not None else None
-    if known is not None and known.backend.settings == upstream and not known.backend.reads_files:
+    if known is not None and known.backend.still_is(upstream):
         return known
     older = _older_key(upstream, known.backend) if known is not None else None
     backend, limits = Backend(upstream, older), limits_of(upstream.timeouts)
-    other = replace(upstream, protocol="responses") if backend.offers_responses else None
-    return Served(backend, limits, None if other is None else Served(Backend(other, older), limits))
+    other = Backend(replace(upstream, protocol="responses"), older) if backend.offers_responses else None
+    if known is not None:
+        backend.take_slots_of(known.backend)
+        if other is not None and known.responses is not None:
+            other.take_slots_of(known.responses.backend)
+    return Served(backend, limits, None if other is None else Served(other, limits))
 
 
 def _older_key(upstream: Upstream, known: Backend) -> OlderKey | None:

@@ -65,12 +65,19 @@ def load_with_sources(
         except SettingsError as error:
             error.sources = _sources(texts, document)
             raise
-        sources = _sources(texts, document)
-        let_go(document.places)
-        for listed in document.root.values():
-            if isinstance(listed, list):
-                let_go(listed)
+        finally:
+            sources = _sources(texts, document)
+            _let_go_of(document)
+        if gc.get_freeze_count():  # in a server, which looks for garbage among what is new alone: this stays
+            gc.freeze()
     return Loaded(settings, sources, texts.digest)
+
+
+def _let_go_of(document: Document) -> None:
+    let_go(document.places)
+    for listed in document.root.values():
+        if isinstance(listed, list):
+            let_go(listed)
 
 
 @contextmanager

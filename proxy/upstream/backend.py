@@ -15,6 +15,7 @@ from yarl import URL
 from proxy import __version__
 from proxy.canonical.target import Dialect
 from proxy.settings import Upstream
+from proxy.settings.watching import stamps
 from proxy.translation.envelope import origin_of
 from proxy.upstream.account import Account
 from proxy.upstream.dialects import Protocol, dialect_for
@@ -46,6 +47,7 @@ class Backend:
     """`holds_key`: the proxy has a key of its own for it."""
 
     __slots__ = (
+        "_files",
         "_query",
         "_root",
         "_shared_origin",
@@ -82,6 +84,7 @@ class Backend:
         self.headers = _fixed_headers(upstream, self.protocol, self.key_header)
         self._root, _, self._query = upstream.base_url.partition("?")
         self._url = self.address(ENDPOINTS[self.protocol])
+        self._files = stamps(file for file in (upstream.ca_file, upstream.client_cert) if file is not None)
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
@@ -96,10 +99,14 @@ class Backend:
         host = urlsplit(self.settings.base_url).netloc
         return origin_of(self.protocol, self.dialect.family, host, key)
 
-    @property
-    def reads_files(self) -> bool:
-        """Whether it was made from files, whose content may change under the same name."""
-        return self.settings.ca_file is not None or self.settings.client_cert is not None
+    def still_is(self, upstream: Upstream) -> bool:
+        """Whether these settings would make the same one; its certificates may have changed under the same name."""
+        return self.settings == upstream and stamps(self._files) == self._files
+
+    def take_slots_of(self, before: "Backend") -> None:
+        """Share with the one that this replaces what is left of the most connections that there may be."""
+        if before.settings.max_connections == self.settings.max_connections:
+            self.slots = before.slots
 
     @property
     def offers_responses(self) -> bool:

@@ -3,15 +3,16 @@
 import asyncio
 import gc
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
 from proxy.server.gateway import Gateway
+from proxy.server.lifecycle import settle_memory
 from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime
 from proxy.settings import Loaded, ProtocolName, Settings, load_with_sources
@@ -20,6 +21,7 @@ from tests.server.tenancy import bearer, let_in, tenant
 from tests.upstream.scripted import Scripted, reply
 
 BASE = {"upstreams": [{"name": "a", "protocol": "chat", "base_url": "http://127.0.0.1:9", "api_key": "a-key-of-a"}]}
+CERTIFICATE = Path(__file__).parent.parent / "upstream" / "certificate.pem"
 REFUSED = reply(401, json.dumps({"error": {"message": "Incorrect API key provided."}}))
 
 
@@ -33,7 +35,7 @@ async def runtime() -> AsyncIterator[Runtime]:
 def put(file: Path, **settings: object) -> None:
     """Write it as editors do: a new file in the place of the old one."""
     new = file.with_name("new")
-    new.write_text(yaml.safe_dump({**BASE, **settings}))
+    new.write_text(json.dumps({**BASE, **settings}))  # which is YAML too
     new.replace(file)
 
 
@@ -216,3 +218,55 @@ async def test_a_secret_of_before_is_still_no_text_to_show(tmp_path: Path) -> No
         put(file)
         assert await reloading.reload("test")
         assert runtime.scrub("a-key-of-a a-token-of-operators") == "[secret] [secret]"
+
+
+async def test_an_upstream_with_certificates_keeps_its_connections_until_they_change(tmp_path: Path) -> None:
+    file, authority = tmp_path / "dragoman.yaml", tmp_path / "ca.pem"
+    shutil.copy(CERTIFICATE, authority)
+    upstreams = [{**BASE["upstreams"][0], "ca_file": "ca.pem"}]
+    async with of_file(file, upstreams=upstreams) as (runtime, reloading):
+        first = runtime.gateway.served["a"].backend
+        assert await reloading.reload("test")
+        second = runtime.gateway.served["a"].backend
+        shutil.copy(CERTIFICATE, tmp_path / "new.pem")
+        (tmp_path / "new.pem").replace(authority)
+        assert await reloading.reload("test")
+        third = runtime.gateway.served["a"].backend
+    assert (second is first, third is first, third.tls is first.tls) == (True, False, False)
+
+
+@pytest.mark.parametrize(("most", "shared"), [(2, True), (3, False), (None, False)])
+async def test_connections_are_bounded_over_a_reload_too(tmp_path: Path, most: int | None, shared: bool) -> None:
+    file = tmp_path / "dragoman.yaml"
+    one = {**BASE["upstreams"][0], "max_connections": 2}
+    async with of_file(file, upstreams=[one]) as (runtime, reloading):
+        first = runtime.gateway.served["a"].backend.slots
+        put(file, upstreams=[{**one, "api_key": "another-key-of-a", "max_connections": most}])
+        assert await reloading.reload("test")
+        assert (runtime.gateway.served["a"].backend.slots is first) == shared
+
+
+async def test_ten_thousand_tenants_are_taken_while_others_are_served(tmp_path: Path) -> None:
+    """Reading them takes a second or two; nobody else waits for much of it. What is measured is the processor's time
+    between two turns of the loop's thread, since other processes may hold up both."""
+    file = tmp_path / "dragoman.yaml"
+    tenants = [
+        {"name": f"team-{number}", "keys": [{"kid": f"a{number:011d}", "hash": f"sha256:{number:064x}"}]}
+        for number in range(10_000)
+    ]
+    more = {"tenants": tenants, "state": {"carrier_keys": ["ab" * 32]}}
+    async with of_file(file, **more) as (_, reloading):
+        settle_memory()
+        try:
+            pauses: list[float] = []
+            reloaded = asyncio.create_task(reloading.reload("test"))
+            while not reloaded.done():
+                began = time.process_time()
+                await asyncio.sleep(0.001)
+                pauses.append(time.process_time() - began)
+            assert await reloaded
+        finally:
+            gc.unfreeze()
+            gc.set_threshold(700, 10, 10)
+    assert len(pauses) > 50
+    assert max(pauses) < 0.1, sorted(pauses)[-5:]

@@ -217,6 +217,7 @@ def write(folder: Path, known: Secrets, backend: str, redis: str, **more: object
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "admin_token": known.of["token"],
+        "drain": {"lame_duck": "0s"},
         "key_pepper": "${THE_PEPPER}",
         "state": {"url": redis, "on_failure": "local"},
         "upstreams": [{"protocol": PROTOCOLS[str(each["name"])], "base_url": backend, **each} for each in upstreams],
@@ -384,6 +385,8 @@ async def test_no_secret_is_ever_shown(
     assert [name for name in heard if known.of[name] not in echo.heard] == []
     records = [json.loads(line) for line in log.splitlines()]
     assert {record["log"] for record in records} == {"access", "audit", "app"}
+    audit = [(record["action"], record["actor"]) for record in records if record["log"] == "audit"]
+    assert (audit[0], audit[-1]) == (("config.load", "process"), ("drain.start", "SIGTERM"))
     assert any("It broke with" in record.get("traceback", "") for record in records)
     assert any("the shared store of limits does not answer" in record.get("message", "") for record in records)
 
