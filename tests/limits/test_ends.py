@@ -21,6 +21,7 @@ TENANT = "t"
 PROMPT = 39
 OUTPUT = 40
 MOST = 60  # one and a half times as much: what is reserved for the next once this is known
+SLOW_S = 1.3  # longer than one attempt waits
 PATIENT = {"heartbeat": "0.1s", "commit_after": "0.1s"}  # and else as long as users have it
 LIMITS = {TENANT: {"rpd": 10**6, "tpd": 10**9, "concurrency": 1000, "streams": 1000, "budget": {"usd": 10_000}}}
 
@@ -132,6 +133,39 @@ async def test_all_is_settled_before_a_replica_that_was_asked_to_end_is_gone() -
     stalled = [record for record in cut if len(backend.ledger[record["request_id"]].told) == 1]
     assert len(stalled) == len(clients)  # Messages has told of the prompt by then, and some text has come
     assert all((record["tokens"]["input"], record["tokens"]["output"] > 1) == (40, True) for record in stalled)
+
+
+async def test_a_replica_that_ends_waits_for_a_slow_store() -> None:
+    tenants = Tenants(LIMITS)
+    ask = Ask(TENANT, "stalls")
+    call = Call(ask, "chat", tenants.keys[TENANT], body_of(ask, "chat", "messages-m", stream=True, most=9))
+    with RedisServer() as redis:
+        books = Books(redis.url)
+        async with (
+            Backend() as backend,
+            replicas(
+                1,
+                tenants,
+                backend.url,
+                redis.url,
+                command=command(),
+                timeouts=PATIENT,
+                drain={"lame_duck": "0s", "max_stream": "0.1s"},
+            ) as (replica,),
+        ):
+            going = [asyncio.create_task(send_once(replica.port, call)) for _ in range(4)]
+            await until(lambda: len(backend.ledger) == 4)
+            redis.freeze()
+            ending = asyncio.create_task(replica.end(signal.SIGTERM))
+            await asyncio.gather(*going)
+            await asyncio.wait({ending}, timeout=SLOW_S)
+            assert not ending.done()
+            redis.thaw()
+            assert await ending == 0
+            sums = charged(replica.records())[TENANT]
+        assert books.leases() == []
+        assert int(books.account(TENANT)["tpd"]) == sums.tokens > 0
+        books.close()
 
 
 def error_in(answer: Got) -> str:
