@@ -18,7 +18,7 @@ from tests.harness.client import get_status
 from tests.harness.wire import Json, Protocol
 
 SERVE = (sys.executable, "-m", "proxy", "serve", "--config")
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 40.0  # of a machine that is busy with other tests
 ENDED_WITHIN_S = 10.0
 POLL_S = 0.02
 PORTS = (10_240, 32_000)  # systems give connections higher ones

@@ -8,6 +8,8 @@ import json
 import signal
 from math import ceil
 
+import pytest
+
 from proxy.translation.estimate import PROSE
 from tests.harness.redis_server import RedisServer
 from tests.limits.accounts import charged, contradictions
@@ -16,6 +18,8 @@ from tests.limits.asks import Ask, Client, Conduct, body_of
 from tests.limits.backend import Backend
 from tests.limits.clients import Call, Caller, Got, NobodyListens, send_once
 from tests.limits.replicas import Books, Replica, Tenants, replicas, until
+
+pytestmark = pytest.mark.timeout(180)  # processes take long to start where others are busy
 
 TENANT = "t"
 PROMPT = 39

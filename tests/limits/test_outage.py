@@ -13,6 +13,8 @@ from tests.limits.backend import Backend
 from tests.limits.clients import Call, Got, send_once
 from tests.limits.replicas import Replica, Tenants, configuration, get, replicas
 
+pytestmark = pytest.mark.timeout(180)  # processes take long to start where others are busy
+
 TENANT = "t"
 FEW = 3  # requests a day
 SOON_S = 10.0
