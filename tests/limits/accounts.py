@@ -35,6 +35,12 @@ class Charged:
     sources: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
+    def __str__(self) -> str:
+        usage, refused = dict(self.sources), dict(self.refused)
+        return (
+            f"{self.admitted} admitted, {self.tokens} tokens, {self.cost / 1e6} USD; usage {usage}; refused {refused}"
+        )
+
     def add(self, record: Record) -> None:
         source = record["usage_source"]
         if record["reason"] in _LIMITS and record["status"] in (402, 429, 503, 529) and source == "none":

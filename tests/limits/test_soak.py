@@ -6,7 +6,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -16,6 +16,8 @@ from tests.limits.backend import Backend
 from tests.limits.clients import Call, Caller, Got, NobodyListens
 from tests.limits.plans import MOST_OUTPUT, MOST_PROMPT, calls
 from tests.limits.replicas import Books, Replica, Tenants, replicas, until
+
+Show = Callable[[str, object], None]
 
 CLIENTS = 16
 COUNT = int(os.environ.get("DRAGOMAN_SOAK", "10000"))
@@ -76,7 +78,7 @@ async def replace_one_after_the_other(running: Sequence[Replica], load: Load) ->
 
 
 @pytest.mark.timeout(300)
-async def test_replicas_charge_what_the_backend_told_and_hold_nothing() -> None:
+async def test_replicas_charge_what_the_backend_told_and_hold_nothing(record_property: Show) -> None:
     tenants = Tenants(LIMITS)
     with RedisServer() as redis:
         books = Books(redis.url)
@@ -89,13 +91,15 @@ async def test_replicas_charge_what_the_backend_told_and_hold_nothing() -> None:
             assert [await replica.end(signal.SIGTERM) for replica in running] == [0, 0]
             assert told[0] == told[1]
             assert expired == [0, 0]
-            check(backend, load, [record for replica in running for record in replica.records()], told[0])
+            check(
+                backend, load, [record for replica in running for record in replica.records()], told[0], record_property
+            )
         assert books.kept_for_ever() == []
         books.close()
 
 
 @pytest.mark.timeout(300)
-async def test_one_process_without_a_store_does_the_same() -> None:
+async def test_one_process_without_a_store_does_the_same(record_property: Show) -> None:
     tenants = Tenants(LIMITS)
     async with Backend() as backend, replicas(1, tenants, backend.url, None) as (replica,):
         load = Load(calls(8, COUNT // 3, tenants.keys, SHARES), [replica])
@@ -105,13 +109,13 @@ async def test_one_process_without_a_store_does_the_same() -> None:
         expired = await replica.metric("dragoman_lease_expired_total")
         assert await replica.end(signal.SIGTERM) == 0
         assert expired == 0
-        check(backend, load, replica.records(), told)
+        check(backend, load, replica.records(), told, record_property)
 
 
-def check(backend: Backend, load: Load, records: list[Record], told: dict[str, dict[str, int]]) -> None:
+def check(backend: Backend, load: Load, records: list[Record], told: dict[str, dict[str, int]], show: Show) -> None:
     sums = charged(records)
     for tenant, charges in sums.items():
-        print(f"{tenant}: {charges}, told {told[tenant]}")  # noqa: T201  it is what CI is asked to show
+        show("shown", f"{len(load.got)} requests, {tenant}: {charges}; standing at the end: {told[tenant]}")
     assert backend.faults == []
     assert contradictions(records, backend.ledger, load.got) == []
     for tenant, charges in sums.items():
