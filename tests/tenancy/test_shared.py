@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from proxy.canonical.errors import Reason
 from proxy.settings.tenants import Tenant
 from proxy.tenancy.limits import Lease, Limiter, Refused
-from proxy.tenancy.shared import OnFailure, SharedLimiter
+from proxy.tenancy.shared import OnFailure, SharedLimiter, StoredLease
 from proxy.tenancy.store import CALL_TIMEOUT, MOST_REFRESHED, MOST_TOGETHER
 from tests.harness.redis_server import RedisServer
 from tests.tenancy.limiting import PATIENCE, Clock, demand, refused, taken, tenant, used, with_budget
@@ -70,6 +70,15 @@ async def until_admitted(limiter: Limiter, asked_tenant: Tenant) -> Lease:
             await asyncio.sleep(0.01)
 
 
+async def until_stored(limiter: Limiter, asked_tenant: Tenant) -> None:
+    """There is a connection then, and the store has the script."""
+    async with asyncio.timeout(SOON):
+        while True:
+            if isinstance(await limiter.reserve(asked_tenant, demand()), StoredLease):
+                return
+            await asyncio.sleep(0.01)
+
+
 async def until_undone(limiter: Limiter, asked_tenant: Tenant) -> None:
     """What the store did when nobody waited for it any more must not last."""
     async with asyncio.timeout(SOON):
@@ -107,6 +116,18 @@ async def test_replicas_that_ask_at_once_admit_no_more_than_the_limit(
     counted = tenant(name, rpd=40)
     answers = await asyncio.gather(*(replicas[place % 2].reserve(counted, demand()) for place in range(100)))
     assert sum(isinstance(answer, Lease) for answer in answers) == 40
+
+
+async def test_that_this_process_was_busy_is_no_failure_of_the_store(
+    redis_url: str, replica: Replica, name: str
+) -> None:
+    limiter, counted = replica(redis_url, "open", timeout=CALL_TIMEOUT), tenant(name, rpd=9)
+    await until_stored(limiter, counted)
+    asked = [asyncio.create_task(limiter.reserve(counted, demand())) for _ in range(8)]
+    await asyncio.sleep(0)
+    time.sleep(4 * CALL_TIMEOUT)  # noqa: ASYNC251 - nothing else runs meanwhile, as while a large body is parsed
+    assert all(isinstance(answer, StoredLease) for answer in await asyncio.gather(*asked))
+    assert limiter.failed_open == 0
 
 
 async def test_open_requests_are_kept_alive(redis_url: str, replica: Replica, name: str) -> None:
