@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from proxy.canonical.parts import Extra
 
+MOST_TOKENS = 10**9  # that one answer can be about
+
 
 @dataclass(slots=True)
 class Usage:
@@ -31,6 +33,11 @@ class Usage:
     def prompt(self) -> int:
         """All tokens of the prompt, cached ones included, as Chat and Responses count."""
         return self.input_fresh + self.cache_read + self.cache_write
+
+    @property
+    def plausible(self) -> bool:
+        """Whether a backend may have meant it."""
+        return self.prompt <= MOST_TOKENS >= self.output and all(n <= MOST_TOKENS for n in self.hosted.values())
 
 
 def total(first: Usage, second: Usage) -> Usage:

@@ -1,7 +1,7 @@
 """What the answer of an endpoint that nobody translates says of its usage, read while it passes."""
 
 from proxy.canonical.jsontext import NotJson, loads
-from proxy.canonical.usage import Usage
+from proxy.canonical.usage import MOST_TOKENS, Usage
 
 _MOST = 32 * 2**20  # bytes; embeddings of many texts are large
 
@@ -45,4 +45,4 @@ class Told:
 
 def _count(told: dict[str, object], *names: str) -> int | None:
     """The first of these that is a number of tokens."""
-    return next((value for name in names if type(value := told.get(name)) is int and value >= 0), None)
+    return next((value for name in names if type(value := told.get(name)) is int and 0 <= value <= MOST_TOKENS), None)

@@ -9,8 +9,14 @@ local account, leases, streams, undone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local UNDONE = 600 -- seconds in which a request that was given up may still arrive
 local KEPT = 86400 -- seconds that sets of leases outlive their last change, and an account its last window
 
+local MOST = 2 ^ 53 -- that is counted to: beyond, numbers here are no whole ones any more
+
 local function text(number)
   return string.format('%.17g', number)
+end
+
+local function whole(number)
+  return string.format('%.0f', math.min(number, MOST))
 end
 
 local now = tonumber(ARGV[2])
@@ -134,10 +140,10 @@ local function reserve()
       rpd.used = redis.call('HINCRBY', account, 'rpd', 1)
     end
     if tpd_limit then
-      tpd.used = redis.call('HINCRBY', account, 'tpd', text(tokens))
+      tpd.used = redis.call('HINCRBY', account, 'tpd', whole(tokens))
     end
     if budget_limit then
-      budget.used = redis.call('HINCRBY', account, 'budget', text(cost))
+      budget.used = redis.call('HINCRBY', account, 'budget', whole(cost))
     end
     redis.call('ZADD', leases, text(now + math.min(lasts, life)), id)
     redis.call('EXPIRE', leases, KEPT)
@@ -154,7 +160,7 @@ local function reserve()
     reason == '' and '-' or reason,
     text(now), text(wait), text(ahead), text(used),
     text(rpd.stop), text(tpd.stop), text(budget.stop), text(tpd.since), text(budget.since),
-    expired, text(rpd.used), text(tpd.used), text(budget.used), open, streaming,
+    expired, whole(rpd.used), whole(tpd.used), whole(budget.used), open, streaming,
   }, ' ')
 end
 
@@ -175,7 +181,7 @@ local function settle()
   end
   local kept = redis.call('HMGET', account, 'tokens', 'at', 'tpd', 'tpd_since', 'budget', 'budget_since')
   if rate and kept[1] then
-    local used = math.max(drained(tonumber(kept[1]), tonumber(kept[2]), rate) + tokens, 0)
+    local used = math.min(math.max(drained(tonumber(kept[1]), tonumber(kept[2]), rate) + tokens, 0), MOST)
     redis.call('HSET', account, 'tokens', text(used), 'at', text(now))
     if rate > 0 then
       redis.call('EXPIRE', account, math.ceil(used / rate) + KEPT, 'GT')
@@ -183,7 +189,7 @@ local function settle()
   end
   local function change(name, used, since, expected, difference)
     if since and expected ~= '' and (expected == '*' or tonumber(expected) == tonumber(since)) then
-      redis.call('HSET', account, name, text(math.max(tonumber(used) + difference, 0)))
+      redis.call('HSET', account, name, whole(math.max(tonumber(used) + difference, 0)))
     end
   end
   change('tpd', kept[3], kept[4], ARGV[7], tokens)

@@ -31,7 +31,7 @@ class Tally:
     def settle(self, since: float, difference: int) -> None:
         """A lease of a window that is over changes nothing in this one."""
         if since == self.since:
-            self.used = max(0, self.used + difference)
+            self.used = min(max(0, self.used + difference), MOST_SPENT)
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class MemoryLimiter:
         if limits.tpm is not None:
             clock = self._clock()
             used = account.terms.used(account.tokens, account.at, clock)
-            account.tokens, account.at = max(0.0, used + (tokens - lease.tokens)), clock
+            account.tokens, account.at = min(max(0.0, used + (tokens - lease.tokens)), MOST_SPENT), clock
         if limits.tpd is not None:
             account.tpd.settle(lease.tpd_since, tokens - lease.tokens)
         if limits.budget is not None:

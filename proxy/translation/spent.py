@@ -29,9 +29,10 @@ class Round:
         return self.told is not None or self.said > 0
 
     def used(self, prompt_estimate: int) -> Usage:
-        """What it used. A count of 0 where there must have been something is none."""
+        """What it used. A count of 0 where there must have been something is none, nor is one
+        that can't be, such as what becomes of -1 in 64 bits."""
         told, said = self.told, tokens_of(self.said)
-        if told is None:
+        if told is None or not told.plausible:
             return Usage(input_fresh=prompt_estimate, output=said, estimated=True)
         if not told.prompt:
             told = replace(told, input_fresh=prompt_estimate, estimated=True)

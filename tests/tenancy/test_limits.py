@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from proxy.canonical.errors import Reason
-from proxy.settings.tenants import Tenant
+from proxy.settings.tenants import Budget, Tenant
 from proxy.tenancy.limits import Demand, Lease, Limiter, Refused, Standing, Window
 from proxy.tenancy.memory import MemoryLimiter
 from proxy.tenancy.shared import SharedLimiter
@@ -149,6 +149,18 @@ async def test_what_was_used_beyond_the_reserve_is_a_debt(
     assert (await refused(limiter, sixty, demand(1))).retry_after == 61.0
     clock.now += 61.0
     await taken(limiter, sixty, demand(1))
+
+
+async def test_a_count_that_can_not_be_ends_in_a_refusal_and_no_failure(
+    limiter: Limiter, settle: Settle, name: str
+) -> None:
+    counted = tenant(name, tpm=60, tpd=60, budget=Budget(60))
+    await settle(await taken(limiter, counted, demand(30, 30)), 2**64 - 1, 2**70)
+    assert (await refused(limiter, counted, demand(1))).reason is Reason.TPM
+    assert (await used(limiter, counted)) == {"tpm": 2**53, "tpd": 2**53, "budget": 2**53}
+    without = tenant(name, tpd=10**15, budget=Budget(60, hard=False))
+    assert (await refused(limiter, without, demand(1))).reason is Reason.TPD
+    await taken(limiter, tenant(name, budget=Budget(60, hard=False)), demand(1, 10**17))
 
 
 async def test_what_is_given_back_late_is_no_more_than_all(

@@ -375,9 +375,13 @@ def test_who_was_not_asked_was_not_paid() -> None:
         (Usage(9), Usage(9, output=10, estimated=True)),
         (Usage(output=3), Usage(GUESS, output=3, estimated=True)),
         (Usage(cache_read=3, output=3), Usage(cache_read=3, output=3)),
+        (Usage(9, output=2**64 - 1), Usage(GUESS, output=10, estimated=True)),
+        (Usage(9, output=3, hosted={"web_search": 2**64 - 1}), Usage(GUESS, output=10, estimated=True)),
     ],
 )
-def test_a_count_of_nothing_where_there_was_something_is_none(told: Usage, expected: Usage) -> None:
+def test_a_count_of_nothing_where_there_was_something_is_none_nor_one_that_cannot_be(
+    told: Usage, expected: Usage
+) -> None:
     assert Round(told, 36, over=True).used(GUESS) == expected
 
 
