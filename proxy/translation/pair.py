@@ -25,6 +25,7 @@ from proxy.translation.prepared import Prepared
 from proxy.translation.recall import Recall
 
 _ASKING = "stream_options"  # the field that asks for usage
+_LONGEST_MODEL = 2048  # characters, Bedrock's own rule; what is learnt of models is kept by their names
 _TOO_DEEP = "The request body is nested too deeply."
 PEOPLE_SAY = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 
@@ -78,6 +79,8 @@ def peek(client: ClientProtocol, raw: bytes, default_model: str | None = None) -
     model = need_text(wire, "model", ())
     if not model:
         invalid(("model",), "must not be empty.")
+    if len(model) > _LONGEST_MODEL:
+        invalid(("model",), f"must be at most {_LONGEST_MODEL} characters long.")
     return Peek(client, raw, wire, model, flag(wire, "stream", ()) is True)
 
 

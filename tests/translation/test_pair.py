@@ -38,6 +38,7 @@ def prepared(client: ClientProtocol, backend: BackendProtocol, raw: bytes, **opt
         (b"[1]", "must be a JSON object"),
         (b"{}", "model: this field is required"),
         (b'{"model":""}', "model: must not be empty"),
+        (b'{"model":"' + b"m" * 2049 + b'"}', "model: must be at most 2048 characters long"),
         (b'{"model":3}', "model: expected a string, got a number"),
         (b'{"model":"m","stream":"yes"}', "stream: expected a boolean, got a string"),
         (b'{"model":"m","x":NaN}', "not valid JSON"),
