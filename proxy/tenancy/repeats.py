@@ -85,7 +85,7 @@ def refuse_repeats(raw: bytes, wire: Wire) -> None:
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> None:
-    if len({key for key, _ in pairs}) < len(pairs):
+    if len(pairs) > 1 and len(dict(pairs)) < len(pairs):  # as fast as can be: a body may hold millions
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
