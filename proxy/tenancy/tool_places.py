@@ -46,6 +46,8 @@ _ASKS: dict[str, str] = {
     "compound_custom": "compound_custom",  # Groq
     "container": "code_execution",  # Messages
 }
+# The member of an object by which its vendor turns it off; others pass over what they do not know.
+_SWITCHES: dict[str, tuple[str, object]] = {"search_parameters": ("mode", "off"), "web_search": ("enable", False)}
 _PLUGINS = {"web": "web_search", "file-parser": "file_parser"}  # OpenRouter
 _NESTED = ("extra_body", "google", "xai", "openrouter")  # objects in which clients send extras
 _SEARCHES = re.compile(r":online(?:$|:)|-search-(?:preview|api)\b")
@@ -68,7 +70,7 @@ def find_tools(client: Client, wire: Wire) -> Iterator[FoundTool]:
 def _asked(wire: Wire, path: Path) -> Iterator[FoundTool]:
     """What fields of the request ask for, and those of the objects in which vendors hide theirs."""
     for name, value in wire.items():
-        if name in _ASKS and _is_on(value):
+        if name in _ASKS and _is_on(name, value):
             yield FoundTool("hosted", names_of(_ASKS[name]), (*path, name))
             if name == "compound_custom":
                 yield from _compound(value, (*path, name))
@@ -85,9 +87,10 @@ def _asked(wire: Wire, path: Path) -> Iterator[FoundTool]:
             yield from _declared(inner.get("tools"), (*path, name, "tools"), "chat")
 
 
-def _is_on(value: object) -> bool:
-    if is_object(value):
-        return value.get("mode") != "off" and value.get("enable") is not False
+def _is_on(name: str, value: object) -> bool:
+    if is_object(value) and name in _SWITCHES:
+        member, off = _SWITCHES[name]
+        return value.get(member) != off
     return value is not None and value is not False and value != []
 
 

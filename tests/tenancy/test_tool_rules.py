@@ -111,6 +111,8 @@ NOTHING_HOSTED = ToolRules(hosted=NameRules(()))
             },
             "messages[0].content[0].tool_changes[0].tool.definition",
         ),
+        ("chat", {"web_search_options": {"mode": "off"}}, "web_search_options"),
+        ("chat", {"web_search_options": {"enable": False}}, "web_search_options"),
     ],
 )
 def test_a_hosted_tool_is_found_wherever_it_stands(client: Client, body: Wire, place: str) -> None:
@@ -126,7 +128,7 @@ def test_a_hosted_tool_is_found_wherever_it_stands(client: Client, body: Wire, p
         ("chat", {"tools": [{"function": {"name": "bash"}}]}),
         ("chat", {"functions": [{"name": "web_search"}]}),
         ("chat", {"tools": None, "web_search_options": None, "plugins": [], "enable_search": False}),
-        ("chat", {"search_parameters": {"mode": "off"}}),
+        ("chat", {"search_parameters": {"mode": "off"}, "web_search": {"enable": False}}),
         ("chat", {"tool_choice": {"type": "function", "function": {"name": "web_search"}}}),
         ("chat", {"model": "research-fast"}),
         ("chat", {"messages": [{"role": "user", "content": [{"type": "text", "text": "web_search"}]}]}),
