@@ -21,7 +21,7 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 # YAML 1.2.2, section 10.3.2, in the order in which they are tried.
 _NULL = re.compile(r"(?:~|null|Null|NULL|)")
 _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)")
-_INT = re.compile(r"(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)")
+_INT = re.compile(r"(?:[-+]?[0-9]{1,400}|0o[0-7]+|0x[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq"))

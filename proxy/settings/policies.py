@@ -11,6 +11,8 @@ from proxy.settings.document import Document, Path, Value
 # Mappings whose keys the operator chooses: given as a whole or not at all.
 _WHOLE = ("metadata", "map")
 
+_MOST_DIGITS = 400  # of a number; Python reads no more than ten times as many
+
 Section = Mapping[str, Value]
 
 
@@ -58,7 +60,7 @@ def texts(value: Value) -> list[str]:
 
 def number(value: Value) -> int | None:
     """A whole number, which may have come from the environment as a text."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

@@ -156,6 +156,11 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
             GOOD + "state: {carrier_keys: ['too short']}",
             ":2: state.carrier_keys[0]: must be 32 bytes in hex or base64",
         ),
+        (
+            GOOD + f"tenant_defaults: {{limits: {{rpm: {'9' * 5000}}}}}",
+            ":2: tenant_defaults.limits.rpm: must be a finite",
+        ),
+        (GOOD + f"tenant_defaults: {{limits: {{rpm: '{'9' * 5000}', rpd: 1}}}}", ":2: tenant_defaults.limits.rpm: "),
         (GOOD + "listen: ${PORT", ":2: listen: '${' without its '}'"),
         (GOOD + "listen: ${a-b}", ":2: listen: '${a-b}' is neither"),
         (GOOD + "listen: ${file:/nowhere/at/all}", ":2: listen: the file /nowhere/at/all can't be read: No such file"),
