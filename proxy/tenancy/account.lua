@@ -192,6 +192,10 @@ local function settle()
       redis.call('HSET', account, name, whole(math.max(tonumber(used) + difference, 0)))
     end
   end
+  local requests = tonumber(redis.call('HGET', account, 'rpd'))
+  if ARGV[7] == '*' and requests and requests > 0 then -- it has never become a request
+    redis.call('HINCRBY', account, 'rpd', -1)
+  end
   change('tpd', kept[3], kept[4], ARGV[7], tokens)
   change('budget', kept[5], kept[6], ARGV[8], cost)
   return 1

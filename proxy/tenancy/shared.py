@@ -212,7 +212,7 @@ class SharedLimiter:
         )
 
     def _undo(self, question: Question, tenant: Tenant, lease_id: str, demand: Demand) -> None:
-        """The store may have taken what nobody was told of. Its request stays counted."""
+        """The store may have taken what nobody was told of. The pace of requests alone stays as if one had come."""
         rate = repr(question.terms.rate) if question.terms.rate else ""
         self._settling.add(Settlement(tenant.name, lease_id, -demand.tokens, -demand.cost, rate, "*", "*"))
 

@@ -25,11 +25,10 @@ _FRESH, _CACHED, _OUTPUT = 30, 3, 150
 
 @dataclass
 class Charged:
-    """What the records of one tenant come to. `unsure`: requests whose client left while the store was asked: they may
-    count as requests, and are charged nothing."""
+    """What the records of one tenant come to. `left`: clients that were gone before they were admitted."""
 
     admitted: int = 0
-    unsure: int = 0
+    left: int = 0
     tokens: int = 0
     cost: int = 0
     sources: Counter[str] = field(default_factory=Counter)
@@ -45,11 +44,9 @@ class Charged:
         source = record["usage_source"]
         if record["reason"] in _LIMITS and record["status"] in (402, 429, 503, 529) and source == "none":
             self.refused[record["reason"]] += 1
-            # The store may have taken it and answered too late; then only the request stays counted.
-            self.unsure += record["reason"] == "overloaded"
             return
         if record["outcome"] == "client_left" and source == "none":
-            self.unsure += 1
+            self.left += 1
             return
         self.admitted += 1
         self.sources[source] += 1

@@ -120,8 +120,8 @@ def check(backend: Backend, load: Load, records: list[Record], told: dict[str, d
     assert contradictions(records, backend.ledger, load.got) == []
     for tenant, charges in sums.items():
         standings = told[tenant]
-        assert (standings["tpd"], standings["budget"]) == (charges.tokens, charges.cost), tenant
-        assert charges.admitted <= standings["rpd"] <= charges.admitted + charges.unsure, tenant
+        used = standings["rpd"], standings["tpd"], standings["budget"]
+        assert used == (charges.admitted, charges.tokens, charges.cost), tenant
         assert standings.get("concurrency", 0) == standings.get("streams", 0) == 0
     # What was open at once may cost more than was reserved for it.
     assert POOR_LIMIT * 0.9 < sums["poor"].cost < POOR_LIMIT + CLIENTS * MOST_COST

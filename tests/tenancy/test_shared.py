@@ -244,6 +244,31 @@ async def test_a_cancelled_request_leaves_nothing(redis_url: str, replica: Repli
     assert limiter.reserved_tokens == 0
 
 
+@pytest.mark.parametrize("leaves", [True, False])
+async def test_a_request_that_was_not_admitted_in_time_is_none_of_the_days(
+    own_server: RedisServer, replica: Replica, leaves: bool
+) -> None:
+    """Whether the client left first or the store took too long: it is taken back, in whatever order that arrives."""
+    limiter = replica(own_server.url)
+    counted = tenant("a", rpd=100, tpd=1000)
+    limiter.settle(await taken(limiter, counted, demand(10)), 10, 0)
+    await limiter.flush(SOON)
+    own_server.freeze()
+    asking = [asyncio.create_task(limiter.reserve(counted, demand(10))) for _ in range(20)]
+    if leaves:
+        await asyncio.sleep(0)
+        for task in asking:
+            task.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    own_server.thaw()
+    await limiter.flush(SOON)
+    async with asyncio.timeout(SOON):
+        while True:
+            if await used(limiter, counted) == {"rpd": 1, "tpd": 10}:
+                return
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize(("on_failure", "admits"), [("open", 9), ("closed", 0), ("local", 4)])
 async def test_a_store_that_is_gone(
     own_server: RedisServer, replica: Replica, on_failure: OnFailure, admits: int
