@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench e2e clean check-format check-lint check-types check-layers check-dead check-deps
+.PHONY: help run test check bench e2e clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
@@ -28,7 +28,7 @@ test: $(VENV)/.dev
 # The checks don't depend on each other; -k shows the mistakes of all, not only of the first that fails.
 check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -k -j --output-sync=target \
-		check-format check-lint check-types check-layers check-dead check-deps
+		check-format check-lint check-types check-layers check-dead check-deps check-image
 
 check-format:
 	@$(BIN)/ruff format --check --quiet --diff .
@@ -47,6 +47,9 @@ check-dead:
 
 check-deps:
 	@$(BIN)/deptry .
+
+check-image:
+	@$(BIN)/hadolint Dockerfile
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench

@@ -1,0 +1,1 @@
+"""The chart, rendered as Helm renders it."""
