@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from proxy.canonical.parts import Extra
-
 MOST_TOKENS = 10**9  # that one answer can be about
 
 
@@ -14,8 +12,8 @@ class Usage:
     The prompt is `input_fresh + cache_read + cache_write`; `cache_write_long` (1 h, 12 h) is the
     part of `cache_write` with the long lifetime. `output` includes `reasoning`. `hosted` counts
     hosted tool calls by kind. `estimated` marks numbers that the proxy guessed. What is billed beside, for who
-    keeps the accounts and never shown: `iterations`, M's own list of what a compaction, an advisor or a fallback used,
-    which the other counts leave out; `cost`, what OpenRouter says that the answer cost, in its credits.
+    keeps the accounts and never shown: `beside`, what a compaction, an advisor or a declined attempt used, which the
+    other counts leave out; `cost`, what OpenRouter says that the answer cost, in its credits.
     """
 
     input_fresh: int = 0
@@ -26,7 +24,7 @@ class Usage:
     reasoning: int = 0
     hosted: dict[str, int] = field(default_factory=dict)
     estimated: bool = False
-    iterations: list[Extra] = field(default_factory=list)
+    beside: list["Beside"] = field(default_factory=list)
     cost: float | None = None
 
     @property
@@ -35,9 +33,22 @@ class Usage:
         return self.input_fresh + self.cache_read + self.cache_write
 
     @property
+    def billed(self) -> int:
+        """All tokens, those beside included."""
+        return self.prompt + self.output + sum(each.usage.billed for each in self.beside)
+
+    @property
     def plausible(self) -> bool:
         """Whether a backend may have meant it."""
-        return self.prompt <= MOST_TOKENS >= self.output and all(n <= MOST_TOKENS for n in self.hosted.values())
+        return self.billed <= MOST_TOKENS and all(calls <= MOST_TOKENS for calls in self.hosted.values())
+
+
+@dataclass(slots=True)
+class Beside:
+    """What was used beside an answer's own tokens. `model`: None is the one that answered."""
+
+    model: str | None
+    usage: Usage
 
 
 def total(first: Usage, second: Usage) -> Usage:
@@ -52,7 +63,7 @@ def total(first: Usage, second: Usage) -> Usage:
         reasoning=first.reasoning + second.reasoning,
         hosted=hosted,
         estimated=first.estimated or second.estimated,
-        iterations=first.iterations + second.iterations,
+        beside=first.beside + second.beside,
         cost=None if first.cost is None and second.cost is None else (first.cost or 0) + (second.cost or 0),
     )
 

@@ -85,12 +85,22 @@ def settle(exchange: Exchange) -> None:
     tokens = micro_usd = 0
     if usage is not None:
         exchange.usage = usage
-        tokens = usage.prompt + usage.output
+        tokens = usage.billed
         if exchange.price is not None:
-            exchange.cost = micro_usd = cost(exchange.price, usage)
+            exchange.cost = micro_usd = _cost(exchange, exchange.price, usage)
         if not usage.estimated and exchange.learnt is not None:
             exchange.learnt.learn(exchange.prompt_estimate, usage.prompt, usage.output)
     exchange.gateway.runtime.limiter.settle(lease, tokens, micro_usd)
+
+
+def _cost(exchange: Exchange, price: Price, usage: Usage) -> int:
+    """Micro-dollars. A model beside the one that was asked has its own price, if there is one."""
+    tenants = exchange.gateway.tenants
+    spent = cost(price, usage)
+    for each in usage.beside:
+        own = None if tenants is None or each.model is None else tenants.prices.find(each.model, None)
+        spent += _cost(exchange, own or price, each.usage)
+    return spent
 
 
 def _used(exchange: Exchange) -> Usage | None:

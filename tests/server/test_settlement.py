@@ -272,6 +272,21 @@ async def test_models_to_fall_back_to_cost_as_much_as_the_dearest(
             assert (await at.settled()).cost == charged
 
 
+@pytest.mark.parametrize("client", ["messages", "chat"])
+async def test_a_compaction_and_an_advisor_cost_beside_the_answer(client: str) -> None:
+    iterations = [
+        {"type": "compaction", "input_tokens": 100, "output_tokens": 10},
+        {"type": "message", "input_tokens": 3, "output_tokens": 1},
+        {"type": "advisor_message", "model": "wise", "input_tokens": 20, "output_tokens": 2},
+    ]
+    usage = {"input_tokens": 3, "output_tokens": 1, "iterations": iterations}
+    answer = [reply(200, json.dumps({**REPLIES["messages"], "usage": usage}))]
+    prices = (Price("wise", *[3_000_000] * 6), *PRICES)
+    async with desk("messages", answer, prices=prices) as at:
+        await at.proxy.post(PATHS[client], request_of(client, stream=False), bearer())
+        assert await at.settled() == Settled(1, 4 + 110 + 22, 13 + 200 + 66, "reported")
+
+
 # ---- an endpoint that nobody translates
 
 EMBEDDING = b'{"model": "m", "input": "Say hello."}'

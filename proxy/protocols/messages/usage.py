@@ -1,6 +1,6 @@
 """Token counts, both ways (mapping.md 10.2). Messages counts cached tokens beside `input_tokens`, not in it."""
 
-from proxy.canonical.usage import Usage
+from proxy.canonical.usage import Beside, Usage
 from proxy.protocols.fields import Wire, is_object
 
 # `usage.service_tier` in a reply (messages.md 14.3).
@@ -17,6 +17,7 @@ def count(wire: Wire, name: str) -> int:
     return 0
 
 
+_ATTEMPTS = ("message", "fallback_message")
 _COUNTS = ("input_tokens", "output_tokens")
 
 
@@ -36,7 +37,7 @@ def read_usage(wire: object) -> Usage | None:
         usage.cache_write = max(usage.cache_write, count(written, "ephemeral_5m_input_tokens") + usage.cache_write_long)
     iterations = wire.get("iterations")
     if isinstance(iterations, list):
-        usage.iterations = [entry for entry in iterations if is_object(entry)]
+        usage.beside = _read_beside([entry for entry in iterations if is_object(entry)])
     details = wire.get("output_tokens_details")
     if is_object(details):
         usage.reasoning = count(details, "thinking_tokens")
@@ -46,6 +47,22 @@ def read_usage(wire: object) -> Usage | None:
             if name.endswith("_requests") and (number := count(hosted, name)):
                 usage.hosted[name.removesuffix("_requests")] = number
     return usage
+
+
+def _read_beside(iterations: list[Wire]) -> list[Beside]:
+    """The counts of an answer cover its own `message` entries only, and of several attempts the last (messages.md
+    13.5, 14.3)."""
+    fell_back = any(entry.get("type") == "fallback_message" for entry in iterations)
+    attempts = [entry for entry in iterations if entry.get("type") in _ATTEMPTS]
+    covered = attempts[-1:] if fell_back else attempts
+    beside = []
+    for entry in iterations:
+        if any(entry is each for each in covered):
+            continue
+        if (used := read_usage({**entry, "iterations": None})) is not None:
+            model = entry.get("model")
+            beside.append(Beside(model if type(model) is str else None, used))
+    return beside
 
 
 def merged(told: Wire, wire: object) -> Wire:

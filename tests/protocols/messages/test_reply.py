@@ -10,7 +10,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling, ToolName
 from proxy.canonical.stop import Stop, StopKind
 from proxy.canonical.target import Dialect
-from proxy.canonical.usage import Usage
+from proxy.canonical.usage import Beside, Usage
 from proxy.protocols.messages import read_reply, write_reply
 from proxy.protocols.messages.reply_writer import message_id
 
@@ -350,10 +350,24 @@ def test_a_long_message_id_is_hashed() -> None:
 
 
 def test_what_a_compaction_used_is_kept_beside_the_counts_and_not_shown() -> None:
-    iterations = [{"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500}]
+    iterations = [
+        {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3500},
+        {"type": "message", "input_tokens": 23_000, "output_tokens": 1000},
+    ]
     counts = {"input_tokens": 23_000, "output_tokens": 1000}
     reply = read(message(usage={**counts, "iterations": iterations}))
-    assert reply.usage == Usage(input_fresh=23_000, output=1000, iterations=iterations)
+    assert reply.usage == Usage(input_fresh=23_000, output=1000, beside=[Beside(None, Usage(180_000, output=3500))])
     usage = write(reply)["usage"]
     assert isinstance(usage, dict)
     assert "iterations" not in usage
+
+
+def test_of_several_attempts_all_but_the_last_were_used_beside_the_counts() -> None:
+    iterations: list[dict[str, object]] = [
+        {"type": "message", "model": "first", "input_tokens": 9, "output_tokens": 2},
+        {"type": "advisor_message", "model": "wise", "input_tokens": 7, "output_tokens": 1},
+        {"type": "fallback_message", "model": "last", "input_tokens": 8, "output_tokens": 3},
+    ]
+    reply = read(message(usage={"input_tokens": 8, "output_tokens": 3, "iterations": iterations}))
+    beside = [Beside("first", Usage(9, output=2)), Beside("wise", Usage(7, output=1))]
+    assert reply.usage == Usage(8, output=3, beside=beside)
