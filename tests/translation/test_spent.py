@@ -292,6 +292,7 @@ def test_rubbish_that_passes_weighs_nothing(protocol: Protocol) -> None:
         '{"type":"response.output_text.delta","delta":{}}',
         '{"type":"message_delta","usage":[],"delta":[]}',
         '{"type":"response.completed","response":null}',
+        '{"type":"response.completed","response":{"status":"completed","output":[{"type":[]}]}}',
         '{"choices":7,"usage":7}',
         '{"type":"content_block_delta","delta"',
         '{"choices":[{"delta":{"content":7,"tool_calls":[7],"function_call":7},"finish_reason":7}],"x_groq":7}',

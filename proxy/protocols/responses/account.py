@@ -7,7 +7,7 @@ from proxy.protocols.responses.tables import STOP_OF_REASON
 from proxy.protocols.responses.usage import read_usage
 from proxy.protocols.untold_usage import bytes_of
 
-_CALLS = frozenset({"function_call", "custom_tool_call"})
+_CALLS = ("function_call", "custom_tool_call")  # a set could not be asked for what some backend writes there
 _NO_TEXT = frozenset({"response.audio.delta", "response.output_audio.delta"})  # base64
 _LISTS = ("content", "summary")
 _TEXTS = ("text", "refusal", "arguments", "input")
