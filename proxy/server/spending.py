@@ -81,16 +81,24 @@ def settle(exchange: Exchange) -> None:
     lease, caller = exchange.lease, exchange.caller
     if lease is None or caller is None:
         return
+    spent = lease.tokens, lease.cost  # as reserved, should a bug of ours keep the rest from being known
+    try:
+        spent = _spent(exchange)
+    finally:
+        exchange.gateway.runtime.limiter.settle(lease, *spent)
+
+
+def _spent(exchange: Exchange) -> tuple[int, int]:
+    """Tokens and micro-dollars."""
     usage = _used(exchange) if exchange.counting else None
-    tokens = micro_usd = 0
-    if usage is not None:
-        exchange.usage = usage
-        tokens = usage.billed
-        if exchange.price is not None:
-            exchange.cost = micro_usd = _cost(exchange, exchange.price, usage)
-        if not usage.estimated and exchange.learnt is not None:
-            exchange.learnt.learn(exchange.prompt_estimate, usage.prompt, usage.output)
-    exchange.gateway.runtime.limiter.settle(lease, tokens, micro_usd)
+    if usage is None:
+        return 0, 0
+    exchange.usage = usage
+    if exchange.price is not None:
+        exchange.cost = _cost(exchange, exchange.price, usage)
+    if not usage.estimated and exchange.learnt is not None:
+        exchange.learnt.learn(exchange.prompt_estimate, usage.prompt, usage.output)
+    return usage.billed, exchange.cost or 0
 
 
 def _cost(exchange: Exchange, price: Price, usage: Usage) -> int:

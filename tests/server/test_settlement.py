@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 from pydantic import SecretBytes
 
+from proxy.server import spending
 from proxy.settings import ProtocolName, Timeouts
 from proxy.settings.tenants import Budget, Price, TenantLimits
 from proxy.tenancy.estimates import input_tokens
@@ -247,6 +248,22 @@ async def test_a_bug_of_ours_leaves_nothing_open(
             status, _, _ = await at.proxy.post(PATHS[client], request_of(client, stream=stream), bearer())
             settled = await at.settled()
     assert (status, settled.times) == (500, 1)
+
+
+@anyhow
+async def test_a_bug_in_the_reckoning_costs_what_was_reserved(
+    stream: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_given: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(spending, "used", fail)
+    with caplog.at_level(logging.CRITICAL, "dragoman"):
+        async with desk("chat", says_hello("chat", streamed=stream)) as at:
+            with suppress(aiohttp.ClientError):
+                await at.proxy.post(PATHS["chat"], request_of("chat", stream=stream), bearer())
+            settled = await at.settled()
+    assert (settled.times, settled.tokens) == (1, guess("chat", stream=stream) + 1024)
 
 
 @pytest.mark.parametrize(
