@@ -15,7 +15,8 @@ UNSAID_OUTPUT = 1024  # tokens, for a request that names no most
 MOST_OUTPUT = 4096  # what is reserved at most: agents ask for 32000 and use 300
 HEADROOM = 1.5  # over what this tenant's answers had lately
 WEIGHT = 0.1  # of the newest answer in an average
-LEAST_RATIO, MOST_RATIO = 0.1, 10.0  # one odd answer must not spoil the average
+LEAST_RATIO = 0.1  # one odd answer must not spoil the average
+MOST_RATIO = PROSE  # a token a byte: no text has more
 MOST_KEPT = 10_000  # models; tenants and models
 
 Key = TypeVar("Key")
@@ -69,8 +70,10 @@ class Ratio:
         self.value = 1.0
 
     def learn(self, ratio: float) -> None:
-        """From one answer."""
-        self.value += WEIGHT * (min(max(ratio, LEAST_RATIO), MOST_RATIO) - self.value)
+        """From one answer. A prompt of more tokens than text can have was not all in the request, as where a vendor
+        keeps a conversation or searches: that says nothing of other tenants' requests."""
+        if ratio <= MOST_RATIO:
+            self.value += WEIGHT * (max(ratio, LEAST_RATIO) - self.value)
 
 
 class Estimates:

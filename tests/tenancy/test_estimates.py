@@ -104,10 +104,17 @@ def test_averages_follow_what_is_used() -> None:
 
 def test_one_odd_answer_does_not_spoil_a_ratio() -> None:
     learnt = Estimates().of("a", "m")
-    learnt.learn(1, 10**9, 1)
+    learnt.learn(10**9, 1, 1)
     learnt.learn(0, 5, 1)
     learnt.learn(5, 0, 1)
-    assert learnt.expect(100, 0).input == 190
+    assert learnt.expect(100, 0).input == 91
+
+
+def test_a_prompt_that_was_not_all_in_the_request_says_nothing_of_others() -> None:
+    known = Estimates()
+    for _ in range(100):
+        known.of("a", "m").learn(20, 100_000, 10)
+    assert known.of("b", "m").expect(1000, 0).input == 1000
 
 
 def test_what_is_learnt_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
