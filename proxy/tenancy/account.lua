@@ -97,7 +97,11 @@ local function reserve()
     ahead = math.max(turn - now, 0)
   end
   if rate then
-    used = drained(tonumber(kept[2]) or 0, tonumber(kept[3]) or 0, rate)
+    local at = tonumber(kept[3]) or 0
+    if at > now then -- by the clock of another server, which had the store before
+      redis.call('HSET', account, 'at', text(now))
+    end
+    used = drained(tonumber(kept[2]) or 0, at, rate)
   end
   local open, streaming = redis.call('ZCARD', leases), redis.call('ZCARD', streams)
 

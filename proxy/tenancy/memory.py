@@ -27,6 +27,8 @@ class Tally:
         """Begin anew if the window is over."""
         if now >= self.end:
             self.used, self.end, self.since = 0, calendar.end(now), now
+        elif now < self.since:  # the clock was ahead then
+            self.end = calendar.end(now)
 
     def settle(self, since: float, difference: int) -> None:
         """A lease of a window that is over changes nothing in this one."""

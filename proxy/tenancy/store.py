@@ -74,7 +74,7 @@ class Question:
     """What the script is told of a tenant: all but the calendars stays as long as its limits do. `asked`: when it was
     asked for last, by the clock of who asks."""
 
-    __slots__ = ("_budget", "_calendars", "_limits", "_until", "asked", "keys", "terms")
+    __slots__ = ("_budget", "_calendars", "_limits", "_since", "_until", "asked", "keys", "terms")
 
     def __init__(self, tenant: str, terms: Terms) -> None:
         limits = terms.limits
@@ -89,16 +89,16 @@ class Question:
         )
         self._budget = ("", "") if budget is None else (budget.limit, int(budget.hard))
         self._calendars: tuple[Argument, ...] = ()
-        self._until = 0.0
+        self._since = self._until = 0.0
 
     def arguments(self, now: float) -> tuple[Argument, ...]:
         """`now`: this process's wall clock, for when windows end. The store's own decides which of them it is."""
-        if now >= self._until:
+        if not self._since <= now < self._until:
             days, periods = self.terms.days.ends(now), None
-            self._until = days[1]
+            self._since, self._until, _ = days
             if self.terms.periods is not None:
                 periods = self.terms.periods.ends(now)
-                self._until = min(days[1], periods[1])
+                self._since, self._until = max(days[0], periods[0]), min(days[1], periods[1])
             ends = _NO_ENDS if periods is None else tuple(map(repr, periods))
             self._calendars = (*map(repr, days), *self._budget, *ends)
         return (*self._limits, *self._calendars)

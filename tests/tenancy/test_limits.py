@@ -184,6 +184,18 @@ async def test_a_request_larger_than_a_minute_passes_when_nothing_is_used(
     assert (await refused(limiter, sixty, demand(1))).retry_after == 41.0
 
 
+async def test_a_clock_that_was_ahead_costs_no_more_than_the_day_that_runs(
+    limiter: Limiter, clock: Clock, name: str
+) -> None:
+    single = tenant(name, rpd=1)
+    clock.now += 400 * 86_400.0
+    await taken(limiter, single)
+    clock.now -= 400 * 86_400.0
+    assert (await refused(limiter, single)).reason is Reason.RPD
+    clock.now += TO_MIDNIGHT
+    await taken(limiter, single)
+
+
 async def test_tokens_a_day(limiter: Limiter, clock: Clock, name: str) -> None:
     hundred = tenant(name, tpd=100)
     await taken(limiter, hundred, demand(60))

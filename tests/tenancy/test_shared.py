@@ -130,6 +130,16 @@ async def test_that_this_process_was_busy_is_no_failure_of_the_store(
     assert limiter.failed_open == 0
 
 
+async def test_another_server_of_the_store_may_be_behind(redis_url: str, replica: Replica, name: str) -> None:
+    clock = Clock()
+    limiter, counted = replica(redis_url, store_now=clock), tenant(name, tpm=60, rpm=1)
+    await taken(limiter, counted, demand(60))
+    clock.now -= 3600.0
+    await refused(limiter, counted, demand(60))
+    clock.now += 60.0
+    await taken(limiter, counted, demand(60))
+
+
 async def test_open_requests_are_kept_alive(redis_url: str, replica: Replica, name: str) -> None:
     one, other = replica(redis_url, life=SHORT), replica(redis_url, life=SHORT)
     single = tenant(name, concurrency=1, streams=1)
