@@ -50,6 +50,11 @@ class Replica(ProxyProcess):
         used = {limit["dimension"]: limit["used"] for limit in json.loads(told)["limits"]}
         return {dimension: round(count * (1e6 if dimension == "budget" else 1)) for dimension, count in used.items()}
 
+    async def in_flight(self, tenant: str) -> int:
+        """How many of a tenant's requests are open here."""
+        _, told = await get(self.admin_port, f"/admin/tenants/{tenant}")
+        return int(json.loads(told)["in_flight"])
+
     async def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples that have these labels."""
         _, told = await get(self.admin_port, "/metrics")

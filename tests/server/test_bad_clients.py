@@ -292,7 +292,7 @@ async def test_a_client_may_ask_whether_to_send_its_body() -> None:
 
 async def test_names_that_no_header_can_hold_do_no_harm() -> None:
     async with before("chat", HELLO) as (proxy, backend):
-        for name in ("模型", "a\r\nset-cookie: x=1", "\x00", "\ud800", "m" * 5000):
+        for name in ("模型", "a\r\nset-cookie: x=1", "\x00", "\ud800", "m" * 2000):
             status, headers, _ = await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "model": name})
             assert (status, "set-cookie" in headers) == (200, False)
             assert headers["dragoman-upstream-model"].isprintable()
