@@ -17,6 +17,7 @@ HEADROOM = 1.5  # over what this tenant's answers had lately
 WEIGHT = 0.1  # of the newest answer in an average
 LEAST_RATIO = 0.1  # one odd answer must not spoil the average
 MOST_RATIO = PROSE  # a token a byte: no text has more
+MOST_WALKED = 100_000  # values of a body with media in it; the last first
 MOST_KEPT = 10_000  # models; tenants and models
 
 Key = TypeVar("Key")
@@ -127,9 +128,12 @@ class _Media:
         self.tokens = 0.0
 
     def walk(self, wire: Wire) -> None:
-        """All of it: tool results have images too, at a depth that each protocol chooses."""
+        """All of it: tool results have images too, at a depth that each protocol chooses. Beyond what anybody sends,
+        it counts as text."""
         rest: list[object] = [wire]
-        while rest:
+        for _ in range(MOST_WALKED):
+            if not rest:
+                return
             value = rest.pop()
             if isinstance(value, list):
                 rest.extend(value)

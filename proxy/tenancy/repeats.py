@@ -58,6 +58,7 @@ _WATCHED = frozenset(
     }
 )
 _FOLDED = {name.replace("_", ""): name for name in _WATCHED}
+_MOST_MEMBERS = 1000
 TOO_DEEP = "The request body is nested too deeply."
 
 
@@ -94,7 +95,10 @@ def _pairs(pairs: list[tuple[str, object]]) -> None:
 
 
 def refuse_doubles(wire: Wire, path: Path = ()) -> None:
-    """Refuse a member whose name some servers take for one that rules look at. Raises `Rejected`."""
+    """Refuse a member whose name some servers take for one that rules look at; and more members than can be looked
+    at, for nothing else is done meanwhile. Raises `Rejected`."""
+    if len(wire) > _MOST_MEMBERS:
+        raise Rejected(malformed(path, f"an object of more than {_MOST_MEMBERS} members can't be looked into."))
     for key in wire:
         if key not in _WATCHED and (meant := _FOLDED.get(_folded(key))) is not None:
             problem = f"the member '{shown(key)}' must be written '{meant}'."

@@ -257,7 +257,7 @@ def _in_messages(messages: object, client: Client) -> Iterator[FoundTool]:
             continue
         yield from _declared(message.get("tools"), ("messages", number, "tools"), client)
         for place, block in enumerate(_entries(message.get("content"))):
-            if is_object(block):
+            if is_object(block) and ("tool" in block or "tool_changes" in block):
                 at: Path = ("messages", number, "content", place)
                 yield from _changed(block, at, client)
                 for index, change in enumerate(_entries(block.get("tool_changes"))):

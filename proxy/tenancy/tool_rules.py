@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 
-from proxy.canonical.errors import Error, Reason
+from proxy.canonical.errors import Error, Reason, Rejected
 from proxy.canonical.loss import Path
 from proxy.protocols.fields import Wire
 from proxy.settings.tenants import ToolRules
 from proxy.tenancy.mcp_names import McpServers
 from proxy.tenancy.names import Names
-from proxy.tenancy.refusals import denied, shown
+from proxy.tenancy.refusals import denied, malformed, shown
 from proxy.tenancy.tool_places import Client, FoundTool, find_tools
+
+MOST_TOOLS = 4096  # in one request; nothing else is done meanwhile, and a body may hold millions
 
 
 class ToolPolicy:
@@ -26,12 +28,14 @@ class ToolPolicy:
         self._mcp = McpServers(rules.mcp_servers)
 
     def judge(self, client: Client, wire: Wire, path: Path = ()) -> Iterator[tuple[FoundTool, Error | None]]:
-        """Each tool, and why it is refused. Raises `Rejected` for one that can't be read.
+        """Each tool, and why it is refused. Raises `Rejected` for one that can't be read, and for too many.
         `path`: where the request stands."""
         functions = 0
-        for tool in find_tools(client, wire):
+        for number, tool in enumerate(find_tools(client, wire)):
             functions += tool.sort == "function"
             at = (*path, *tool.path)
+            if number == MOST_TOOLS:
+                raise Rejected(malformed(at, f"only {MOST_TOOLS} tools are looked at, so there may be no more."))
             refusal = self._refusal(tool, at)
             if refusal is None and tool.sort == "function" and self._most is not None and functions > self._most:
                 refusal = denied(Reason.TOOL_DENIED, f"this key may use at most {self._most} functions.", at)

@@ -9,6 +9,7 @@ from proxy.settings.tenants import NameRules, Tenant, ToolRules
 from proxy.tenancy.kinds import kind_of
 from proxy.tenancy.policy import Policy
 from proxy.tenancy.tool_places import Client
+from proxy.tenancy.tool_rules import MOST_TOOLS
 
 
 def refusals(rules: ToolRules, client: Client, wire: Wire) -> list[tuple[Reason | None, str | None]]:
@@ -118,6 +119,21 @@ NOTHING_HOSTED = ToolRules(hosted=NameRules(()))
 def test_a_hosted_tool_is_found_wherever_it_stands(client: Client, body: Wire, place: str) -> None:
     assert place in [at for _, at in refusals(NOTHING_HOSTED, client, body)]
     assert refusals(ToolRules(), client, body) == []
+
+
+def test_a_body_with_more_tools_than_can_be_looked_at_is_refused() -> None:
+    rules = ToolRules(functions=NameRules(("f",)))
+    tools: list[object] = [{"name": "f"}] * MOST_TOOLS
+    assert refusals(rules, "chat", {"tools": tools}) == []
+    with pytest.raises(Rejected) as caught:
+        refusals(rules, "chat", {"tools": [*tools, {"name": "f"}]})
+    assert (caught.value.error.reason, caught.value.error.param) == (Reason.MALFORMED, "tools[4096]")
+
+
+def test_a_tool_of_more_members_than_can_be_looked_at_is_refused() -> None:
+    with pytest.raises(Rejected) as caught:
+        refusals(NOTHING_HOSTED, "chat", {"tools": [{f"x{number}": 1 for number in range(1001)}]})
+    assert (caught.value.error.reason, caught.value.error.param) == (Reason.MALFORMED, "tools[0]")
 
 
 @pytest.mark.parametrize(
