@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench e2e clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
@@ -18,12 +18,13 @@ help:
 	@echo "make check  format, lint, types, layers, dead code, dependencies"
 	@echo "make bench  measure speed and memory"
 	@echo "make e2e    run real clients against a running proxy"
+	@echo "make image  build the container image and run it (as root, with podman and mmdebstrap)"
 
 run: $(VENV)/.run
 	$(BIN)/dragoman serve $(ARGS)
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest tests --ignore=tests/e2e/node $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests --ignore=tests/e2e/node --ignore=tests/image $(PYTEST_ARGS)
 
 # The checks don't depend on each other; -k shows the mistakes of all, not only of the first that fails.
 check: $(VENV)/.dev
@@ -58,8 +59,12 @@ bench: $(VENV)/.dev
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
 
+image: $(VENV)/.dev
+	$(BIN)/python -m tests.image.build
+	$(BIN)/python -m pytest tests/image -q
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dragoman needs Python 3.11 or newer")'
