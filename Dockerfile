@@ -10,7 +10,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 # strip, whose version does not matter: nothing of it gets into the image.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends binutils \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends binutils \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 RUN python3 -m venv /opt/dragoman
