@@ -67,7 +67,9 @@ def _path(given: str) -> str | None:
     if "" in escapes or any(chr(int(digits, 16)) in _TWO_WAYS for digits in escapes):
         return None
     plain = _ESCAPE.sub(lambda found: _unescaped(found[1]), given)
-    if any(step.partition(";")[0] in (".", "..") for step in plain.split("/")):
+    *steps, last = plain.split("/")
+    # Some servers pass over empty steps, and over what a `;` begins.
+    if ";" in plain or "" in steps[1:] or not {".", ".."}.isdisjoint((*steps, last)):
         return None
     return plain or "/"
 

@@ -340,6 +340,8 @@ def test_a_server_is_known_by_its_parts(url: str, allowed: bool) -> None:
         ("https://mcp.example.org/team/*", "https://mcp.example.org/team/%2e%2e/other", False),
         ("https://mcp.example.org/team/*", "https://mcp.example.org/team/..%2fother", False),
         ("https://mcp.example.org/team/*", "https://mcp.example.org/team/..;/other", False),
+        ("https://mcp.example.org/*", "https://mcp.example.org//admin", False),
+        ("https://mcp.example.org/*", "https://mcp.example.org/admin;x/a", False),
         ("https://mcp.example.org/team/*", "https://mcp.example.org/TEAM/x", False),
         ("https://mcp.example.org/team", "https://mcp.example.org/team?x=1", False),
         ("https://mcp.example.org:8443/*", "https://mcp.example.org:8443/", True),
