@@ -23,6 +23,7 @@ class HeldBackend:
     async def __aenter__(self) -> "HeldBackend":
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
+        app.router.add_get("/v1/models", _models)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -58,6 +59,11 @@ class HeldBackend:
         await _send(response, _reply("chat.completion.chunk", delta={}, finish_reason="stop"))
         await response.write(b"data: [DONE]\n\n")
         return response
+
+
+async def _models(_request: web.Request) -> web.Response:
+    model = {"id": "held-1", "object": "model", "created": 1, "owned_by": "tests"}
+    return web.json_response({"object": "list", "data": [model]})
 
 
 def _reply(kind: str, **choice: object) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.helm.chart import Manifest, configuration, only
+from tests.helm.chart import Manifest, configuration, pods
 from tests.image.podman import Container, container
 
 _PROBED_EVERY = 0.05  # seconds; a kubelet's 5 s, in less time
@@ -35,29 +35,33 @@ async def is_ready(address: str) -> bool:
 
 @asynccontextmanager
 async def pod(manifests: Sequence[Manifest], name: str, folder: Path) -> AsyncIterator[Container]:
-    """One of the Deployment, as its template says, at the address `name`; ready."""
-    arguments, options = _as_podman_takes_it(list(manifests), name, folder)
-    with container(f"pod-{name}", *arguments, options=options) as started:
+    """One of the Deployment, or the sidecar of the Job, as its template says, at the address `name`; ready."""
+    one, options = _as_podman_takes_it(list(manifests), name, folder)
+    with container(f"pod-{name}", *one["args"], options=options) as started:
         await ready(name)
         yield started
 
 
-def _as_podman_takes_it(manifests: list[Manifest], name: str, folder: Path) -> tuple[list[str], list[str]]:
-    """Arguments of the container and options of podman."""
-    spec: dict[str, Any] = only(manifests, "Deployment")["spec"]["template"]["spec"]
-    (one,) = spec["containers"]
-    folder.mkdir()
-    folder.joinpath("dragoman.yaml").write_text(configuration(manifests), "utf-8")
-    options = [
-        f"--user={spec['securityContext']['runAsUser']}:{spec['securityContext']['runAsGroup']}",
-        f"--memory={one['resources']['limits']['memory'].removesuffix('i').lower()}",
-        f"--volume={folder}:/etc/dragoman:ro",
-        # In place of addresses of their own, which pods would have.
-        f"--env=DRAGOMAN_LISTEN={name}:8080",
-        f"--env=DRAGOMAN_ADMIN_LISTEN={name}:9090",
-        f"--env=REPLICA={name}",
-    ]
-    return one["args"], options
+def _as_podman_takes_it(manifests: list[Manifest], name: str, folder: Path) -> tuple[Manifest, list[str]]:
+    """The container and what of it are options of podman. ConfigMap and Secret become folders in `folder`."""
+    (spec,) = [spec for spec in pods(manifests) if spec.get("volumes")]
+    (one,) = spec.get("initContainers") or spec["containers"]
+    user = spec["securityContext"]
+    options = [f"--user={user['runAsUser']}:{user['runAsGroup']}"]
+    options.append(f"--memory={one['resources']['limits']['memory'].removesuffix('i').lower()}")
+    mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
+    files = {"dragoman": {"dragoman.yaml": configuration(manifests)}}
+    for secret in [manifest for manifest in manifests if manifest["kind"] == "Secret"]:
+        files["dragoman-secrets"] = secret["stringData"]
+    assert mounts.keys() == files.keys()
+    for volume, texts in files.items():
+        folder.joinpath(volume).mkdir(parents=True)
+        for file, text in texts.items():
+            folder.joinpath(volume, file).write_text(text, "utf-8")
+        options.append(f"--volume={folder / volume}:{mounts[volume]}:ro")
+    # In place of addresses of their own, which pods would have.
+    environ = {"DRAGOMAN_LISTEN": f"{name}:8080", "DRAGOMAN_ADMIN_LISTEN": f"{name}:9090", "REPLICA": name}
+    return one, [*options, *(f"--env={key}={value}" for key, value in environ.items())]
 
 
 class Service:

@@ -31,12 +31,12 @@ def gateway(backend: HeldBackend, longest: int) -> list[Manifest]:
     upstream = {"name": "held", "protocol": "chat", "base_url": backend.url, "headers": {"x-replica": "${REPLICA}"}}
     config = {
         "upstreams": [{**upstream, "api_key": "none"}],
-        "key_pepper": PEPPER,
+        "key_pepper": "${file:/run/secrets/dragoman/pepper}",
         "tenants": [{"name": "t", "keys": [{"kid": KEY.kid, "hash": KEY.hash}]}],
         "state": {"carrier_keys": ["00" * 32]},
     }
     drain = {"maxStreamSeconds": longest, "preStopSeconds": 0, "lameDuckSeconds": 1}
-    return render({"config": config, "drain": drain})
+    return render({"config": config, "drain": drain, "secrets": {"create": {"pepper": PEPPER}}})
 
 
 def grace_period(manifests: list[Manifest]) -> int:
