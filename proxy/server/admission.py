@@ -134,7 +134,8 @@ def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
         return Admitted(seen, route, served), spending.NOTHING
     _check_account(exchange, caller, served)
     if policy.looks:
-        policy.check_request(exchange.client, seen.raw, seen.wire)
+        passed_on = exchange.client == served.backend.protocol or exchange.endpoint != "generate"
+        policy.check_request(exchange.client, seen.raw, seen.wire, passed_on=passed_on)
     if policy.limits_output and exchange.endpoint == "generate":
         unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
         seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset)

@@ -20,6 +20,23 @@ MOST_RATIO = PROSE  # a token a byte: no text has more
 MOST_WALKED = 100_000  # values of a body with media in it; the last first
 MOST_KEPT = 10_000  # models; tenants and models
 
+# Where parts stand, and the kinds that are no images, documents or audio.
+_PARTS = ("content", "output")
+_PLAIN = frozenset(
+    {
+        None,
+        "text",
+        "input_text",
+        "output_text",
+        "summary_text",
+        "reasoning_text",
+        "refusal",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+    }
+)
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -105,17 +122,34 @@ def _kept(known: dict[Key, Value], key: Key, value: Value) -> Value:
 
 def input_tokens(raw: bytes, wire: Wire) -> int:
     """Of a request's body, and the JSON in it. What an image or a document holds is not counted as text."""
-    if not _may_hold_media(raw):
+    if not _may_hold_media(wire):
         return ceil(len(raw) / PROSE)
     media = _Media()
     media.walk(wire)
     return ceil(max(0, len(raw) - media.bytes) / PROSE + media.tokens)
 
 
-def _may_hold_media(raw: bytes) -> bool:
-    """By what a body with an image, a document or audio has in it, whatever its protocol. Most have none and aren't
-    walked."""
-    return b"base64" in raw or b'"source"' in raw or b"image_url" in raw or b"file_data" in raw or b"input_audio" in raw
+def _may_hold_media(wire: Wire) -> bool:
+    """Whether any part of the conversation is other than text, calls and thinking. Most have none, and aren't walked;
+    to look for words in the bytes would take longer than to decode them does."""
+    turns = wire.get("messages", wire.get("input"))
+    return isinstance(turns, list) and any(map(_is_rich, turns))
+
+
+def _is_rich(turn: object) -> bool:
+    """Of a message, an item, or a tool's result."""
+    if not isinstance(turn, dict):
+        return False
+    for name in _PARTS:
+        parts = turn.get(name)
+        if isinstance(parts, list):
+            for part in parts:
+                kind = part.get("type") if isinstance(part, dict) else None
+                if kind not in _PLAIN and (kind != "tool_result" or _is_rich(part)):
+                    return True
+        elif isinstance(parts, dict):
+            return True
+    return False
 
 
 class _Media:

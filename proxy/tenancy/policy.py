@@ -93,10 +93,12 @@ class Policy:
         elif self.needs_model:
             raise Rejected(malformed((*path, "model"), "the name of a model is required with this key."))
 
-    def check_request(self, client: Client, raw: bytes, wire: Wire) -> None:
-        """All that a body asks for but its own model. `wire` is `raw`, decoded and unchanged."""
+    def check_request(self, client: Client, raw: bytes, wire: Wire, *, passed_on: bool = True) -> None:
+        """All that a body asks for but its own model. `wire` is `raw`, decoded and unchanged. `passed_on`: a backend
+        gets these bytes, and may read them in its own way."""
         if self.looks:
-            refuse_repeats(raw, wire)
+            if passed_on:
+                refuse_repeats(raw, wire)
             self._check_parts(client, wire, ())
 
     def _check_parts(self, client: Client, wire: Wire, path: Path) -> None:

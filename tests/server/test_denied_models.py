@@ -73,6 +73,9 @@ async def test_no_spelling_of_a_name_leads_to_a_denied_model(client: str) -> Non
         assert (await proxy.post(PATHS[client], raw_with(client, '"model": "good-x"'), bearer()))[0] == 200
 
 
+# Their bodies reach the backend as they are. Others are written anew, from what was looked at.
+PASSED_ON = [client for client, protocol in BACKENDS.items() if client == protocol]
+
 MEMBERS = [
     '"model": "good-x", "model": "dear"',
     '"model": "dear", "model": "good-x"',
@@ -108,7 +111,9 @@ async def test_no_other_member_leads_to_a_denied_model(client: str) -> None:
     ):
         for members in MEMBERS:
             status, _, answered = await proxy.post(PATHS[client], raw_with(client, members), bearer())
-            assert (status in (400, 403, 404), backend.asked) == (True, []), (members, answered)
+            if client in PASSED_ON:
+                assert (status in (400, 403, 404), backend.asked) == (True, []), (members, answered)
+            assert all(b"dear" not in asked.body for asked in backend.asked), members
 
 
 WRAPPED = {
@@ -125,7 +130,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("wrapping", WRAPPED)
-@pytest.mark.parametrize("client", PATHS)
+@pytest.mark.parametrize("client", PASSED_ON)
 async def test_a_body_that_servers_read_differently_is_not_passed_on(client: str, wrapping: str) -> None:
     body = WRAPPED[wrapping](raw_with(client, '"model": "good-x"'))
     async with let_in(BACKENDS[client], reply(200, "{}"), tenants=[tenant(models=RULES)]) as (proxy, backend):
@@ -179,7 +184,10 @@ async def test_no_spelling_leads_to_a_hosted_tool(client: str, members: str, tra
     raw = raw_with(client, f'"model": "m", {members}')
     async with let_in(protocol, reply(200, "{}"), tenants=[NO_HOSTED]) as (proxy, backend):
         status, _, _ = await proxy.post(PATHS[client], raw, bearer())
-    assert (status in (400, 403), backend.asked) == (True, [])
+    if not translated:
+        assert (status in (400, 403), backend.asked) == (True, [])
+    assert all(b"web_search" not in asked.body for asked in backend.asked)
+    assert status in (400, 403) or backend.asked
 
 
 # ---- bodies that are too large

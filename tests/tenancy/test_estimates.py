@@ -70,15 +70,17 @@ def test_text_that_only_speaks_of_images_counts_as_text() -> None:
 
 
 def test_of_a_body_of_very_many_values_the_rest_is_text() -> None:
-    wire = {"messages": [{"image_url": "https://a.example/b.png"}, *[{}] * estimates.MOST_WALKED]}
+    image = {"type": "image_url", "image_url": "https://a.example/b.png"}
+    wire = {"messages": [{"content": [image]}, *[{}] * estimates.MOST_WALKED]}
     assert input_tokens(b"image_url" * 4, wire) == 10
 
 
 def test_deep_nesting_is_no_danger() -> None:
     wire: dict[str, object] = {"image_url": "https://a.example/b.png"}
-    for _ in range(estimates.MOST_WALKED - 1):
+    for _ in range(estimates.MOST_WALKED - 10):
         wire = {"a": wire}
-    assert input_tokens(b"image_url", wire) >= CAP
+    wire["type"] = "input_image"
+    assert input_tokens(b"image_url", {"input": [{"content": [wire]}]}) >= CAP
     while wire:  # a deep value is taken apart by hand, since the interpreter would do it by recursion
         wire = wire.pop("a", {})
 
