@@ -1,4 +1,4 @@
-"""A backend of Chat whose streams begin at once, and end when the test says so."""
+"""A backend of Chat whose streams begin at once and end when the test says so; model `endless` flows till then."""
 
 import asyncio
 from collections import Counter
@@ -53,6 +53,9 @@ class HeldBackend:
         async with self._opened:
             self.open[replica] += 1
             self._opened.notify_all()
+        if asked["model"] == "endless":
+            while not self.release.is_set():
+                await _send(response, _reply("chat.completion.chunk", delta={"content": "word " * 2000}))
         await self.release.wait()
         for word in WORDS[1:]:
             await _send(response, _reply("chat.completion.chunk", delta={"content": word}))

@@ -1,7 +1,9 @@
 """A pod of the chart ends without a client noticing: its streams finish, and new connections go to another."""
 
 import asyncio
+import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import aiohttp
@@ -120,6 +122,32 @@ async def test_streams_that_last_too_long_are_told_in_time(tmp_path: Path) -> No
         assert "shutting down" in answer
     assert code == 0
     assert 3 <= took < grace_period(manifests)
+
+
+async def test_clients_that_do_not_read_are_not_waited_for_too_long(tmp_path: Path) -> None:
+    async with HeldBackend() as backend:
+        manifests = gateway(backend, longest=1)
+        async with pod(manifests, LEAVING, tmp_path / "leaving") as leaving:
+            with ExitStack() as stack:
+                for _ in range(5):
+                    stack.enter_context(ask_and_never_read())
+                await backend.until_open(5)
+                began = time.monotonic()
+                await asyncio.to_thread(leaving.terminate)
+                code = await asyncio.to_thread(leaving.wait)
+                took = time.monotonic() - began
+    assert code == 0
+    assert took < grace_period(manifests)
+
+
+def ask_and_never_read() -> socket.socket:
+    """A connection whose answer stays where it is."""
+    body = orjson.dumps({"model": "endless", "stream": True, "messages": [{"role": "user", "content": "Count."}]})
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY.text}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    connection = socket.create_connection((LEAVING, 8080))
+    connection.sendall(head.encode() + body)
+    return connection
 
 
 async def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
