@@ -66,11 +66,6 @@ class ToolRules:
     hosted: NameRules = field(default_factory=NameRules)
     mcp_servers: NameRules = field(default_factory=NameRules)
 
-    @property
-    def open(self) -> bool:
-        """Whether there is nothing to look at."""
-        return self.most_functions is None and self.functions.open and self.hosted.open and self.mcp_servers.open
-
 
 @dataclass(frozen=True, slots=True)
 class UpstreamKeys:

@@ -19,6 +19,7 @@ rules `web_search`, `web_search_20250305` and `web_search_2025*` all match Messa
 """
 
 import re
+from functools import lru_cache
 
 # The first that a type begins with; behind it the type ends, or goes on with `_` and a date or a variant.
 _KINDS: tuple[tuple[str, str], ...] = (
@@ -64,8 +65,20 @@ _DATE = re.compile(r"(?:[_-]\d{8}|[_-]\d{4}[_-]\d{2}[_-]\d{2})$")
 _VENDOR = re.compile(r"^(?:[a-z0-9]+[:./]|\$)")  # `openrouter:web_search`, `$web_search`
 
 
+_SHORT = 64  # characters of what is kept; clients may send anything
+
+
 def kind_of(wire_type: str) -> str | None:
     """The canonical name; None for a type that no table has."""
+    return _known_kind(wire_type) if len(wire_type) <= _SHORT else _kind(wire_type)
+
+
+def names_of(wire_type: str) -> tuple[str, ...]:
+    """All that a rule may call a tool of this type; what it is called itself comes first."""
+    return _known_names(wire_type) if len(wire_type) <= _SHORT else _names(wire_type)
+
+
+def _kind(wire_type: str) -> str | None:
     plain = _VENDOR.sub("", wire_type.casefold().strip())
     for beginning, kind in _KINDS:
         if plain.startswith(beginning) and plain[len(beginning) : len(beginning) + 1] in ("", "_", "-"):
@@ -73,8 +86,11 @@ def kind_of(wire_type: str) -> str | None:
     return None
 
 
-def names_of(wire_type: str) -> tuple[str, ...]:
-    """All that a rule may call a tool of this type; what it is called itself comes first."""
+def _names(wire_type: str) -> tuple[str, ...]:
     kind = kind_of(wire_type)
     known = () if kind is None else (kind, *_ALSO.get(kind, ()))
     return tuple(dict.fromkeys((wire_type, *known, _DATE.sub("", wire_type))))
+
+
+_known_kind = lru_cache(4096)(_kind)
+_known_names = lru_cache(4096)(_names)

@@ -30,7 +30,7 @@ class Names:
     __slots__ = ("_allow", "_deny", "_known", "open")
 
     def __init__(self, rules: NameRules) -> None:
-        self.open = rules.open
+        self.open = not rules.deny and (rules.allow is None or "*" in rules.allow)
         self._allow = None if rules.allow is None else tuple(map(_compiled, rules.allow))
         self._deny = tuple(re.compile(fnmatch.translate(glob), re.IGNORECASE) for glob in rules.deny)
         self._known: dict[tuple[str, ...], bool] = {}

@@ -5,6 +5,7 @@ underscores (Go's and protobuf's decoders), so `Tools` beside `tools` is another
 """
 
 import json
+from functools import lru_cache
 
 from proxy.canonical.errors import Rejected
 from proxy.canonical.jsontext import dumps
@@ -57,6 +58,7 @@ _WATCHED = frozenset(
         "background",
     }
 )
+_SHORT = 64  # characters of what is kept; clients may send anything
 _FOLDED = {name.replace("_", ""): name for name in _WATCHED}
 _MOST_MEMBERS = 1000
 TOO_DEEP = "The request body is nested too deeply."
@@ -100,9 +102,19 @@ def refuse_doubles(wire: Wire, path: Path = ()) -> None:
     if len(wire) > _MOST_MEMBERS:
         raise Rejected(malformed(path, f"an object of more than {_MOST_MEMBERS} members can't be looked into."))
     for key in wire:
-        if key not in _WATCHED and (meant := _FOLDED.get(_folded(key))) is not None:
+        if key not in _WATCHED and (meant := _meant(key)) is not None:
             problem = f"the member '{shown(key)}' must be written '{meant}'."
             raise Rejected(malformed(path, problem))
+
+
+def _meant(key: str) -> str | None:
+    """The watched name that a server may take this for."""
+    return _known_meant(key) if len(key) <= _SHORT else _FOLDED.get(_folded(key))
+
+
+@lru_cache(4096)
+def _known_meant(key: str) -> str | None:
+    return _FOLDED.get(_folded(key))
 
 
 def _folded(key: str) -> str:

@@ -21,10 +21,10 @@ class ToolPolicy:
     __slots__ = ("_functions", "_hosted", "_mcp", "_most", "open")
 
     def __init__(self, rules: ToolRules) -> None:
-        self.open = rules.open
         self._most = rules.most_functions
         self._functions = Names(rules.functions)
         self._hosted = Names(rules.hosted)
+        self.open = self._functions.open and self._hosted.open and rules.mcp_servers.open and self._most is None
         self._mcp = McpServers(rules.mcp_servers)
 
     def judge(self, client: Client, wire: Wire, path: Path = ()) -> Iterator[tuple[FoundTool, Error | None]]:

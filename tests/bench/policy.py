@@ -87,7 +87,7 @@ def others(count: int) -> Iterator[tuple[str, str]]:
 
 def tenant(name: str, kid: str, digest: str) -> dict[str, object]:
     limits = {"rpm": MOST, "tpm": MOST, "concurrency": MOST, "budget": {"usd": 10**9}}
-    return {"name": name, "keys": [{"kid": kid, "hash": digest}], "models": {"allow": ["*"]}, "limits": limits}
+    return {"name": name, "keys": [{"kid": kid, "hash": digest}], "models": {"allow": ["bench-*"]}, "limits": limits}
 
 
 async def measure(
