@@ -43,7 +43,7 @@ async def _ask_and_mend(
     answer = await _ask_once(exchange, served, prepared, headers, body)
     if field is not None:
         backend, model = served.backend.name, exchange.model or ""
-        exchange.gateway.refused_fields.note(backend, model, field)
+        exchange.gateway.refused_fields.note(backend, exchange.scope(served.backend).origin, model, field)
         log.info("Upstream %s takes no %s with model %s: it is left out for an hour", backend, field, model[:128])
     return answer
 

@@ -92,13 +92,14 @@ def _prepare_for(exchange: Exchange, route: ModelRoute, served: Served, seen: Pe
     gateway = exchange.gateway
     target = gateway.target(route, seen.model, served)
     exchange.model = target.model
-    options = _options(exchange, route, served, gateway.refused_fields.fields(served.backend.name, target.model))
+    options = _options(exchange, route, served, target.model)
     prepared = exchange.prepared = pair.prepare(seen, target, options)
     return prepared
 
 
-def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fields: frozenset[str]) -> Options:
-    """The strictest of what the model's entry and the request itself say."""
+def _options(exchange: Exchange, route: ModelRoute, served: Served, model: str) -> Options:
+    """The strictest of what the model's entry and the request itself say. `model`: the backend's name for it."""
+    gateway, scope = exchange.gateway, exchange.scope(served.backend)
     return Options(
         exchange.id,
         strict=exchange.loss_policy.strict or exchange.request.headers.get("dragoman-strict") == "1",
@@ -108,9 +109,9 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, refused_fiel
         responses_done=route.responses_done,
         reasoning_field=route.reasoning_field,
         always_stream=route.upstream.always_stream_upstream,
-        scope=(scope := exchange.scope(served.backend)),
-        remembered=exchange.gateway.recall(scope),
-        refused_fields=refused_fields,
+        scope=scope,
+        remembered=gateway.recall(scope),
+        refused_fields=gateway.refused_fields.fields(served.backend.name, scope.origin, model),
         count_usage=exchange.counting,
     )
 

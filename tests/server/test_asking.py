@@ -3,9 +3,13 @@
 import json
 
 import pytest
+from pydantic import SecretStr
 
 from proxy.settings import LossPolicy, ProtocolName
-from tests.server.serving import PATHS, REQUESTS, before, says_hello
+from proxy.settings.tenants import UpstreamKeys
+from proxy.upstream.account import SHARED
+from tests.server.serving import PATHS, REQUESTS, Proxy, before, says_hello
+from tests.server.tenancy import KEY, OTHER_ENTRY, OTHER_KEY, bearer, let_in, tenant
 from tests.upstream.scripted import reply
 
 # (client, backend, what the client sets, the backend's name of it, the backend's complaint, the loss)
@@ -26,6 +30,12 @@ def complaint(protocol: str, message: str) -> bytes:
     return reply(400, json.dumps(wire))
 
 
+def left_out(proxy: Proxy, model: str) -> frozenset[str]:
+    """What the backend is not told any more."""
+    origin = proxy.gateway.served["backend"].backend.origin_of(SHARED)
+    return proxy.gateway.refused_fields.fields("backend", origin, model)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize(("client", "protocol", "fields", "name", "message", "loss"), REFUSALS)
 async def test_one_field_is_left_out_and_stays_out(
@@ -38,7 +48,19 @@ async def test_one_field_is_left_out_and_stays_out(
             status, headers, body = await proxy.post(PATHS[client], {**REQUESTS[client], **fields, "stream": stream})
             assert (status, b"Hel" in body) == (200, True)
             assert loss in headers["dragoman-loss"].split(", ")
+        assert left_out(proxy, "m") == {name}
     assert [name in json.loads(asked.body) for asked in backend.asked] == [True, False, False]
+
+
+async def test_it_stays_out_for_who_shares_the_account() -> None:
+    """A vendor may give one account what it does not give another."""
+    refused, hello = complaint("responses", "Unknown parameter: 'top_p'."), says_hello("responses", streamed=False)
+    own = UpstreamKeys("map", {"backend": SecretStr("sk-of-team-b")})
+    teams = [tenant(), tenant("team-b", keys=(OTHER_ENTRY,), upstream=own)]
+    async with let_in("responses", refused, hello, hello, hello, tenants=teams) as (proxy, backend):
+        for key in (KEY, KEY, OTHER_KEY):
+            await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "top_p": 0.5}, bearer(key))
+    assert ["top_p" in json.loads(asked.body) for asked in backend.asked] == [True, False, False, True]
 
 
 async def test_what_is_asked_in_its_place_is_another_request() -> None:
@@ -56,7 +78,7 @@ async def test_a_second_refusal_is_the_clients(stream: bool) -> None:
     async with before("messages", first, second) as (proxy, backend):
         asked = {**REQUESTS["chat"], "temperature": 0.5, "top_p": 0.5, "stream": stream}
         status, _, body = await proxy.post(PATHS["chat"], asked)
-        assert proxy.gateway.refused_fields.fields("backend", "m") == frozenset()
+        assert left_out(proxy, "m") == frozenset()
     assert (status, json.loads(body)["error"]["message"]) == (400, "temperature: Extra inputs are not permitted")
     assert len(backend.asked) == 2
 
