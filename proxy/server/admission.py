@@ -101,9 +101,9 @@ def _unauthenticated(reason: Reason) -> Error:
     return Error(ErrorClass.AUTHENTICATION, "Incorrect API key provided.", reason=Reason.AUTH_UNKNOWN)
 
 
-async def admit(exchange: Exchange, raw: bytes) -> Admitted:
-    """A request for a model. Raises `Rejected`."""
-    admitted, demand = examine(exchange, raw)
+async def admit(exchange: Exchange, raw: bytes, *, fill: bool = True) -> Admitted:
+    """A request for a model. Not `fill`: its endpoint knows no limit of the answer. Raises `Rejected`."""
+    admitted, demand = examine(exchange, raw, fill=fill)
     await _reserve(exchange, demand)
     return admitted
 
@@ -121,7 +121,7 @@ async def admit_request(exchange: Exchange) -> None:
     await _reserve(exchange, Demand(0, 0, False, exchange.gateway.settings.timeouts.total_whole))
 
 
-def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
+def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admitted, Demand]:
     """What the policy says of a request for a model, and what it will take. Raises `Rejected`."""
     gateway, caller = exchange.gateway, exchange.caller
     policy = caller.policy if caller is not None else None
@@ -138,7 +138,7 @@ def examine(exchange: Exchange, raw: bytes) -> tuple[Admitted, Demand]:
         policy.check_request(exchange.client, seen.raw, seen.wire, passed_on=passed_on)
     if policy.limits_output and exchange.endpoint == "generate":
         unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
-        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset)
+        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset, fill=fill)
     return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
 
 

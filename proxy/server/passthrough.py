@@ -98,6 +98,7 @@ async def pass_through(exchange: Exchange) -> StreamResponse:
     query = exchange.request.rel_url.raw_query_string
     url = served.backend.address(path + (f"?{query}" if query else ""))
     exchange.watch.wait(served.limits.first_event_whole)
+    exchange.watch.wait_in_all(served.limits.total)  # what it holds of its tenant's limits would end before it does
     if exchange.counting:  # whatever comes of it, the backend may have read the prompt
         exchange.spent = Usage(input_fresh=exchange.prompt_estimate, estimated=True)
     try:
@@ -214,7 +215,7 @@ def _not_looked_into(exchange: Exchange, caller: Caller, path: str) -> None:
 
 async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) -> tuple[bytes, Served]:
     """The body with the backend's name for its model, and that backend."""
-    admitted = await admit(exchange, raw)
+    admitted = await admit(exchange, raw, fill=False)  # a compaction, which OpenAI lets nobody limit
     seen, route = admitted.seen, admitted.route
     if route.upstream.protocol not in owners:
         raise Rejected(_nobody(exchange))

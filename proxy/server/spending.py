@@ -96,9 +96,15 @@ def _spent(exchange: Exchange) -> tuple[int, int]:
     exchange.usage = usage
     if exchange.price is not None:
         exchange.cost = _cost(exchange, exchange.price, usage)
-    if not usage.estimated and exchange.learnt is not None:
+    if not usage.estimated and exchange.learnt is not None and _of_one_answer(exchange):
         exchange.learnt.learn(exchange.prompt_estimate, usage.prompt, usage.output)
     return usage.billed, exchange.cost or 0
+
+
+def _of_one_answer(exchange: Exchange) -> bool:
+    """Whether the prompt was read once, so that the sum tells of this model, and not of how often it was asked."""
+    prepared = exchange.prepared
+    return prepared is None or (prepared.choices == 1 and len(prepared.rounds()) == 1)
 
 
 def _cost(exchange: Exchange, price: Price, usage: Usage) -> int:

@@ -1,7 +1,11 @@
 """What the answer of an endpoint that nobody translates says of its usage, read while it passes."""
 
 from proxy.canonical.jsontext import NotJson, loads
-from proxy.canonical.usage import MOST_TOKENS, Usage
+from proxy.canonical.usage import Usage
+from proxy.protocols import openai_completions as chat
+from proxy.protocols.fields import Wire, is_object
+from proxy.protocols.responses import usage as responses
+from proxy.translation.spent import Round
 
 _MOST = 32 * 2**20  # bytes; embeddings of many texts are large
 
@@ -23,26 +27,14 @@ class Told:
 
     def usage(self, prompt_estimate: int) -> Usage:
         """As it was told, or the estimate of the prompt alone."""
-        told = self._read()
-        prompt, output = (
-            _count(told, "prompt_tokens", "input_tokens"),
-            _count(told, "completion_tokens", "output_tokens"),
-        )
-        if prompt is None:
-            return Usage(input_fresh=prompt_estimate, estimated=True)
-        return Usage(input_fresh=prompt, output=output or 0)
+        wire = self._read()
+        return Round(responses.read_usage(wire) or chat.read_usage(wire.get("usage")), over=True).used(prompt_estimate)
 
-    def _read(self) -> dict[str, object]:
+    def _read(self) -> Wire:
         if self._size > _MOST:
             return {}
         try:
             wire = loads(b"".join(self._chunks))
         except NotJson:
             return {}
-        usage = wire.get("usage") if type(wire) is dict else None
-        return usage if type(usage) is dict else {}
-
-
-def _count(told: dict[str, object], *names: str) -> int | None:
-    """The first of these that is a number of tokens."""
-    return next((value for name in names if type(value := told.get(name)) is int and 0 <= value <= MOST_TOKENS), None)
+        return wire if is_object(wire) else {}

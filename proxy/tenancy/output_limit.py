@@ -38,10 +38,13 @@ class _Limit(NamedTuple):
     clamp: bool
 
 
-def limit_output(limits: TenantLimits, client: Client, raw: bytes, wire: Wire, unset: str | None = None) -> bytes:
+def limit_output(
+    limits: TenantLimits, client: Client, raw: bytes, wire: Wire, unset: str | None = None, *, fill: bool = True
+) -> bytes:
     """The body with the limit kept; `wire`, which is the same decoded, is changed too. `unset`: the field to set where
-    the client asks for nothing, if it is not the protocol's first. Raises `Rejected`, class INVALID."""
-    changes = output_changes(limits, client, wire, (), unset)
+    the client asks for nothing, if it is not the protocol's first; not `fill`: none. Raises `Rejected`, class INVALID.
+    """
+    changes = output_changes(limits, client, wire, (), unset, fill=fill)
     if not changes:
         return raw
     fitted = with_members(raw, changes, wire)
@@ -49,7 +52,9 @@ def limit_output(limits: TenantLimits, client: Client, raw: bytes, wire: Wire, u
     return fitted
 
 
-def output_changes(limits: TenantLimits, client: Client, wire: Wire, path: Path, unset: str | None = None) -> Wire:
+def output_changes(
+    limits: TenantLimits, client: Client, wire: Wire, path: Path, unset: str | None = None, *, fill: bool = True
+) -> Wire:
     """The members of a request to replace, empty if none."""
     if limits.max_output_tokens is None:
         return {}
@@ -61,7 +66,7 @@ def output_changes(limits: TenantLimits, client: Client, wire: Wire, path: Path,
             if lowered is not None:
                 changes[name] = lowered
     own = _OWN[client]
-    if all(wire.get(name) is None for name in own) and _DEFAULT.get(client, limit.most) >= limit.most:
+    if fill and all(wire.get(name) is None for name in own) and _DEFAULT.get(client, limit.most) >= limit.most:
         changes[unset or own[0]] = limit.most
     if client == "messages":
         _fit_thinking(wire, changes, limit, path)

@@ -131,17 +131,11 @@ class Policy:
             return malformed(path, "expected the name of a model.")
         return None if self.allows_model(name) else unknown_model(name, format_path(path))
 
-    def limit_output(self, client: Client, raw: bytes, wire: Wire, unset: str | None = None) -> bytes:
+    def limit_output(
+        self, client: Client, raw: bytes, wire: Wire, unset: str | None = None, *, fill: bool = True
+    ) -> bytes:
         """See `output_limit.limit_output`."""
-        return limit_output(self.tenant.limits, client, raw, wire, unset)
-
-    def with_default_model(self, raw: bytes, wire: Wire) -> bytes:
-        """The body with the default model, if it names none and there is one; `wire` too."""
-        if self.default_model is None or wire.get("model") is not None:
-            return raw
-        named = with_members(raw, {"model": self.default_model}, wire)
-        wire["model"] = self.default_model
-        return named
+        return limit_output(self.tenant.limits, client, raw, wire, unset, fill=fill)
 
     def check_batch(self, raw: bytes, wire: Wire) -> bytes:
         """A batch of Messages: each of its requests as one alone. The body as it may be sent; `wire` too."""

@@ -15,7 +15,7 @@ from pydantic import SecretBytes
 from proxy.server import spending
 from proxy.settings import ProtocolName, Timeouts
 from proxy.settings.tenants import Budget, Price, TenantLimits
-from proxy.tenancy.estimates import input_tokens
+from proxy.tenancy.estimates import UNSAID_OUTPUT, input_tokens
 from proxy.tenancy.limits import Lease
 from proxy.tenancy.memory import MemoryLimiter
 from proxy.upstream.pool import Pool
@@ -232,6 +232,8 @@ async def test_several_choices_cost_as_many_answers(stream: bool) -> None:
         raw = json.dumps({**REQUESTS["chat"], "n": 2, "stream": stream}).encode()
         status, _, _ = await at.proxy.post(PATHS["chat"], raw, bearer())
         assert (status, await at.settled()) == (200, Settled(1, 8, 26, "reported"))
+        learnt = at.proxy.runtime.estimates.of(WHO.name, "m")
+        assert learnt.expect(100, None) == (100, UNSAID_OUTPUT), "the sum says nothing of one request"
 
 
 @pairs
@@ -325,6 +327,22 @@ async def test_what_passes_is_settled_too(name: str) -> None:
     async with desk("chat", script, timeouts=IMPATIENT) as at:
         told, _, _ = await at.proxy.post("/v1/embeddings", EMBEDDING, bearer())
         assert (told, await at.settled()) == (status, expected)
+
+
+async def test_a_compaction_of_what_was_cached_costs_as_little_as_an_answer_to_it() -> None:
+    usage = {"input_tokens": 1000, "input_tokens_details": {"cached_tokens": 900}, "output_tokens": 10}
+    compacted = [reply(200, json.dumps({"object": "response.compaction", "output": [], "usage": usage}))]
+    async with desk("responses", compacted) as at:
+        await at.proxy.post("/v1/responses/compact", {"model": "m", "input": "Say hello."}, bearer())
+        assert await at.settled() == Settled(1, 1010, 100 + 100, "reported")
+
+
+async def test_what_passes_is_over_before_what_it_holds() -> None:
+    limits = Timeouts(total_stream=0.05)
+    async with desk("responses", [reply(200, EMBEDDED)[:-10], HOLD], timeouts=limits) as at:
+        with pytest.raises(aiohttp.ClientError):
+            await at.proxy.post("/v1/embeddings", EMBEDDING, bearer())
+        assert (await at.settled()).times == 1
 
 
 @pytest.mark.parametrize("end", [CUT, HOLD])

@@ -273,18 +273,6 @@ def test_what_can_not_be_looked_into_is_refused_where_it_matters(tenant: Tenant,
         assert caught.value.error.kind is ErrorClass.PERMISSION
 
 
-# --- the default model ---
-
-
-def test_the_default_model_is_put_where_none_is_named() -> None:
-    wire: Wire = {"messages": []}
-    assert limited().with_default_model(b'{ "messages": [] }', wire) == b'{"model":"claude-fast", "messages": [] }'
-    assert wire["model"] == "claude-fast"
-    named: Wire = {"model": "claude-a"}
-    raw = dumps(named)
-    assert limited().with_default_model(raw, named) is raw
-
-
 # --- what clients read ---
 
 
