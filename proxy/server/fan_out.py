@@ -35,7 +35,7 @@ async def whole_choices(exchange: Exchange, served: Served, prepared: Prepared, 
     finally:
         exchange.usage, exchange.stop = choices.usage, choices.stop
         _note_spent(exchange, each)
-    _remember(exchange, served, each)
+    _remember(exchange, each)
     return choices.reply(prepared.client, prepared.context)
 
 
@@ -72,7 +72,7 @@ class FanOut(ClientStream):
         exchange.watch.rest()
         self._begin_limits()
         await _together([_Branch(self, exchange, served, one, self._headers).run() for one in self._each])
-        _remember(exchange, served, self._each)
+        _remember(exchange, self._each)
         exchange.outcome = "ok"
         return await self._end(self._last)
 
@@ -173,9 +173,9 @@ def _note_spent(exchange: Exchange, each: Iterable[Prepared]) -> None:
         exchange.spent = used_by_all(each, exchange.prompt_estimate)
 
 
-def _remember(exchange: Exchange, served: Served, each: Iterable[Prepared]) -> None:
+def _remember(exchange: Exchange, each: Iterable[Prepared]) -> None:
     for one in each:
-        exchange.gateway.remember(exchange.scope(served.backend), one)
+        exchange.gateway.remember(one)
 
 
 async def _together(work: Iterable[Coroutine[None, None, T]]) -> list[T]:

@@ -155,9 +155,10 @@ class Gateway:
         cache, owner = self.reasoning, scope.tenant + scope.origin
         return None if cache is None else lambda call_id: cache.find(owner, call_id)
 
-    def remember(self, scope: Scope, prepared: Prepared) -> None:
+    def remember(self, prepared: Prepared) -> None:
         """Keep the reasoning of a reply, if the settings say so."""
         if self.reasoning is not None and prepared.remembered.entries:
+            scope = prepared.scope
             self.reasoning.keep(scope.tenant + scope.origin, prepared.remembered)
 
 

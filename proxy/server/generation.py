@@ -58,7 +58,7 @@ async def generate(exchange: Exchange) -> StreamResponse:
         response = await answering(exchange, served, prepared, headers)
     except Passed as passed:
         return exchange.refuse_as_told(passed.error, passed.status, passed.body)
-    exchange.gateway.remember(exchange.scope(served.backend), prepared)
+    exchange.gateway.remember(prepared)
     return response
 
 

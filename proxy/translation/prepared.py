@@ -155,6 +155,11 @@ class Prepared:
         return self._request_losses.losses + self._way.losses.losses
 
     @property
+    def scope(self) -> Scope:
+        """Whose envelopes the reply brings."""
+        return self._way.scope
+
+    @property
     def remembered(self) -> Remembered:
         """The reasoning of the reply, for a Chat client that may not send it back."""
         return self._way.remembered
