@@ -195,6 +195,8 @@ def _limited(refused: Refused) -> Error:
         message = "The limits of this key can't be checked now. Try again soon."
         return Error(ErrorClass.OVERLOADED, message, reason=Reason.OVERLOADED, retry_after=1)
     message = f"Rate limit reached: this key's team has used its {_SAID[reason]}."
+    if reason in _OF_TOKENS:
+        message = f"Rate limit reached: this key's team has less left of its {_SAID[reason]} than this request may use."
     error = Error(ErrorClass.RATE_LIMIT, message, "rate_limit_exceeded", reason=reason)
     error.type = "tokens" if reason in _OF_TOKENS else "requests"
     if reason in _DAY or refused.retry_after is None:

@@ -66,7 +66,7 @@ async def one_model(exchange: Exchange) -> StreamResponse:
 async def _all_models(exchange: Exchange) -> list[Model]:
     """The configured names first, then what the backends list, each id once."""
     gateway, caller = exchange.gateway, exchange.caller
-    routes = gateway.settings.models
+    routes = [route for route in gateway.settings.models if caller is None or caller.may_use(route.upstream.name)]
     names = dict.fromkeys(route.upstream.name for route in routes)
     asked = [gateway.served[name] for name in names if caller is None or caller.may_ask(name)]
     answers = await asyncio.gather(*(_listed_by(exchange, served) for served in asked), return_exceptions=True)

@@ -44,10 +44,14 @@ class Caller:
         """Whether it came with a key of ours."""
         return not self.kid.startswith(_OWN)
 
+    def may_use(self, upstream: str) -> bool:
+        """Whether this upstream may be asked at all, by whoever brings the right keys."""
+        keys = self.tenant.upstream
+        return keys.mode != "byok" or upstream in keys.byok_upstreams
+
     def may_ask(self, upstream: str) -> bool:
         """Whether there is a key to ask this upstream with."""
-        keys = self.tenant.upstream
-        return keys.mode != "byok" or (upstream in keys.byok_upstreams and self.own is not None)
+        return self.may_use(upstream) and (self.tenant.upstream.mode != "byok" or self.own is not None)
 
     def account(self, upstream: str) -> Account:
         """With whose key an upstream is asked. Raises `Rejected`: a caller's own key goes only where the configuration

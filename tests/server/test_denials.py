@@ -16,8 +16,8 @@ from proxy.tenancy.memory import MemoryLimiter
 from proxy.translation.codecs import ClientProtocol
 from tests.server.policy_rules import EVERYTHING, PRICES, RULES, USING_UP, Rule
 from tests.server.routes import PROTOCOLS, Route, Site, all_routes, model_of, site
-from tests.server.serving import PATHS
-from tests.server.tenancy import bearer, tenant
+from tests.server.serving import PATHS, REQUESTS
+from tests.server.tenancy import bearer, let_in, tenant
 
 CLIENTS: tuple[ClientProtocol, ...] = ("chat", "responses", "messages", "completions")
 GENERATING = {(route.client, route.backend): route for route in all_routes() if route.handler == "generate"}
@@ -263,3 +263,11 @@ async def test_limits_that_can_not_be_checked_are_told_as_overload(stream: bool)
                 assert told == (503, "service_unavailable_error", "server_is_overloaded")
             assert (headers["dragoman-reason"], headers["retry-after"]) == ("overloaded", "1")
         assert proxy_site.asked == 0
+
+
+async def test_who_has_used_nothing_is_not_told_to_have_used_all() -> None:
+    who = tenant(limits=TenantLimits(tpd=100))
+    async with let_in("chat", tenants=[who]) as (proxy, _):
+        status, _, body = await proxy.post(PATHS["chat"], REQUESTS["chat"], bearer())
+    said = "Rate limit reached: this key's team has less left of its tokens a day than this request may use."
+    assert (status, json.loads(body)["error"]["message"]) == (429, said)
