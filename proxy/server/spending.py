@@ -10,7 +10,7 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Price
-from proxy.tenancy.estimates import input_tokens
+from proxy.tenancy.estimates import Expected, input_tokens
 from proxy.tenancy.limits import Demand
 from proxy.tenancy.model_places import other_models
 from proxy.tenancy.prices import PriceTable, cost, dearest, estimated_cost
@@ -41,7 +41,9 @@ def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, se
     exchange.counting = True
     exchange.prompt_estimate = prompt = input_tokens(seen.raw, seen.wire)
     exchange.learnt = exchange.gateway.runtime.estimates.of(caller.tenant.name, seen.model)
-    expected = exchange.learnt.expect(prompt, _most_output(seen))
+    requests = _requests(seen, route, served)
+    expected = exchange.learnt.expect(prompt, _most_output(seen, 1 if requests > 1 else _choices(seen)))
+    expected = Expected(expected.input * requests, expected.output * requests)
     if exchange.endpoint == "other":  # vectors and verdicts are no tokens
         expected = expected._replace(output=0)
     micro_usd = 0
@@ -66,13 +68,22 @@ def _price(prices: PriceTable, seen: Peek, route: ModelRoute) -> Price | None:
     return found
 
 
-def _most_output(seen: Peek) -> int | None:
-    """The most tokens that the client wants, over all choices."""
-    wire = seen.wire
+def _choices(seen: Peek) -> int:
+    choices = seen.wire.get("n")
+    return max(1, min(choices, _MOST_CHOICES)) if type(choices) is int else 1
+
+
+def _requests(seen: Peek, route: ModelRoute, served: Served) -> int:
+    """How many of the backend's it becomes, each with the prompt."""
+    fanned = seen.client in ("chat", "completions") and served.backend.protocol != seen.client
+    return min(_choices(seen), route.fan_out) if fanned else 1
+
+
+def _most_output(seen: Peek, choices: int) -> int | None:
+    """The most tokens that the client wants of one request, over all its choices."""
     for name in _OUTPUT_LIMITS:
-        if type(most := wire.get(name)) is int and most > 0:
-            choices = wire.get("n")
-            return most if type(choices) is not int else most * max(1, min(choices, _MOST_CHOICES))
+        if type(most := seen.wire.get(name)) is int and most > 0:
+            return most * choices
     return None
 
 

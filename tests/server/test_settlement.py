@@ -236,6 +236,20 @@ async def test_several_choices_cost_as_many_answers(stream: bool) -> None:
         assert learnt.expect(100, None) == (100, UNSAID_OUTPUT), "the sum says nothing of one request"
 
 
+@pytest.mark.parametrize(("limit", "each"), [({}, UNSAID_OUTPUT), ({"max_completion_tokens": 50}, 50)])
+async def test_as_much_is_held_for_several_choices_as_for_so_many_requests(limit: dict[str, int], each: int) -> None:
+    wire = {**REQUESTS["chat"], "n": 2, **limit}
+    async with desk("messages", [HOLD], [HOLD], fan_out=2) as at:
+        limiter = at.proxy.runtime.limiter
+        assert isinstance(limiter, MemoryLimiter)
+        asking = asyncio.create_task(at.proxy.post(PATHS["chat"], wire, bearer()))
+        await at.backend.got_one.wait()
+        assert limiter.reserved_tokens == 2 * (input_tokens(json.dumps(wire).encode(), wire) + each)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await at.settled()
+
+
 @pairs
 @anyhow
 async def test_a_bug_of_ours_leaves_nothing_open(
