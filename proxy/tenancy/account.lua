@@ -124,7 +124,7 @@ local function reserve()
         reason, wait = 'tpm', excess / rate
       end
     end
-    if reason == '' and tpd_limit and tpd.used + tokens > tpd_limit then
+    if reason == '' and tpd_limit and tpd.used > 0 and tpd.used + tokens > tpd_limit then
       reason = 'tpd'
     elseif reason == '' and hard and budget.used >= budget_limit then
       reason = 'budget'

@@ -262,7 +262,8 @@ def _refusal(account: Account, demand: Demand, ahead: float, used: float) -> tup
         return Reason.CONCURRENCY, BUSY_RETRY_AFTER
     if terms.rate and (wait := terms.token_wait(used, demand.tokens)):
         return Reason.TPM, wait
-    if limits.tpd is not None and account.tpd.used + demand.tokens > limits.tpd:
+    # One that wants more than all of a day may when nothing has been used, as with the tokens of a minute.
+    if limits.tpd is not None and account.tpd.used and account.tpd.used + demand.tokens > limits.tpd:
         return Reason.TPD, None
     budget, spent = limits.budget, account.budget.used
     # What this one may cost is not asked: the last cents can be spent too, and an estimate is no price.

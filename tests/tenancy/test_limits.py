@@ -196,6 +196,17 @@ async def test_a_clock_that_was_ahead_costs_no_more_than_the_day_that_runs(
     await taken(limiter, single)
 
 
+async def test_what_wants_more_than_a_day_has_may_when_nothing_has_been_used(
+    limiter: Limiter, settle: Settle, name: str
+) -> None:
+    small = tenant(name, tpd=100)
+    lease = await taken(limiter, small, demand(150))
+    assert (await refused(limiter, small, demand(1))).reason is Reason.TPD
+    await settle(lease, 40, 0)
+    assert (await refused(limiter, small, demand(150))).reason is Reason.TPD
+    await taken(limiter, small, demand(60))
+
+
 async def test_tokens_a_day(limiter: Limiter, clock: Clock, name: str) -> None:
     hundred = tenant(name, tpd=100)
     await taken(limiter, hundred, demand(60))
