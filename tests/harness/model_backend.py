@@ -63,12 +63,13 @@ class Conversation:
 
 
 class ModelBackend:
-    """Serves on a free port of loopback; `requests` are the bodies of those that keep the rules."""
+    """Serves on a free port of loopback; `requests` are the bodies of those that keep the rules. `pause`: seconds
+    before each event of a stream, asked for anew each time; by default none, and no waiting."""
 
-    def __init__(self, protocol: Protocol, key: str) -> None:
+    def __init__(self, protocol: Protocol, key: str, pause: Callable[[], float] | None = None) -> None:
         self.protocol, self.url = protocol, ""
         self.requests: list[Json] = []
-        self._key = key
+        self._key, self._pause = key, pause
         self._numbers = itertools.count(1)
         self._runner: web.AppRunner | None = None
 
@@ -138,6 +139,8 @@ class ModelBackend:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for event in events[: len(events) // 2] if broken else events:
+            if self._pause:
+                await asyncio.sleep(self._pause())
             await response.write(render(self.protocol, [event]))
         if broken:
             await asyncio.sleep(BREAKS_AFTER_S)
