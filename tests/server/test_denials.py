@@ -16,7 +16,7 @@ from proxy.tenancy.memory import MemoryLimiter
 from proxy.translation.codecs import ClientProtocol
 from tests.server.policy_rules import EVERYTHING, PRICES, RULES, USING_UP, Rule
 from tests.server.routes import PROTOCOLS, Route, Site, all_routes, model_of, site
-from tests.server.serving import PATHS, REQUESTS
+from tests.server.serving import PATHS, REQUESTS, says_hello
 from tests.server.tenancy import bearer, let_in, tenant
 
 CLIENTS: tuple[ClientProtocol, ...] = ("chat", "responses", "messages", "completions")
@@ -265,9 +265,10 @@ async def test_limits_that_can_not_be_checked_are_told_as_overload(stream: bool)
         assert proxy_site.asked == 0
 
 
-async def test_who_has_used_nothing_is_not_told_to_have_used_all() -> None:
-    who = tenant(limits=TenantLimits(tpd=100))
-    async with let_in("chat", tenants=[who]) as (proxy, _):
+async def test_who_has_used_little_is_not_told_to_have_used_all() -> None:
+    who = tenant(limits=TenantLimits(tpd=20))
+    async with let_in("chat", says_hello("chat", streamed=False), tenants=[who]) as (proxy, _):
+        assert (await proxy.post(PATHS["chat"], REQUESTS["chat"], bearer()))[0] == 200
         status, _, body = await proxy.post(PATHS["chat"], REQUESTS["chat"], bearer())
     said = "Rate limit reached: this key's team has less left of its tokens a day than this request may use."
     assert (status, json.loads(body)["error"]["message"]) == (429, said)
