@@ -158,6 +158,7 @@ def route_of(exchange: Exchange, model: str) -> ModelRoute:
     route = exchange.gateway.settings.route(model)
     if route is None:
         raise Rejected(unknown_model(model))
+    exchange.alias = route.match
     exchange.loss_policy = _loss_policy(route, caller)
     return route
 

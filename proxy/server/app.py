@@ -6,6 +6,7 @@ There is no router and there are no middlewares: a request is one look-up in a t
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from time import perf_counter
 from typing import NamedTuple
 
 from aiohttp import web
@@ -21,7 +22,7 @@ from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
 from proxy.server.runtime import Runtime
-from proxy.server.telling import access_record, tell
+from proxy.server.telling import tell
 from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol
 
@@ -97,11 +98,11 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
         return _refuse(exchange, rejected.error)
     except asyncio.CancelledError:
         if (error := exchange.watch.overdue()) is None:
-            exchange.outcome = "client_left"
+            exchange.outcome = "cancelled"
             raise
         return _refuse(exchange, error)
     except ConnectionError:
-        exchange.outcome = "client_left"
+        exchange.outcome = "cancelled"
         raise
     except Exception:
         log.exception("Exchange %s failed", exchange.id)
@@ -113,8 +114,10 @@ async def _write_watched(exchange: Exchange, response: Response) -> None:
     """Write a reply that does not fit into the socket's buffers: its client may be one that does not read."""
     served = exchange.served
     exchange.watch.wait(served.limits.client_write if served is not None else exchange.gateway.client_write_limit)
+    wrote = perf_counter()
     await response.prepare(exchange.request)
     await response.write_eof()
+    exchange.times.client += perf_counter() - wrote
 
 
 def _refuse(exchange: Exchange, error: Error) -> StreamResponse:
@@ -221,7 +224,7 @@ class Connection(web.RequestHandler):
         error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
         response: Response = exchange.refuse(error)
         response.force_close()
-        self._runtime.access.record(access_record(exchange))
+        tell(exchange)
         return response
 
 

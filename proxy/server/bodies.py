@@ -1,6 +1,7 @@
 """The body of a client's request: read within its limits, decoded, never trusted."""
 
 import re
+from time import perf_counter
 
 from aiohttp.web import BaseRequest, RequestPayloadError
 
@@ -49,7 +50,9 @@ async def _read(exchange: Exchange, limit: int) -> bytes:
         while not content.at_eof():
             if not content.is_eof():
                 exchange.watch.wait(exchange.gateway.body_limit)
+            asked = perf_counter()
             chunk = await content.readany()
+            exchange.times.client += perf_counter() - asked
             size += len(chunk)
             if size > limit:
                 raise too_large(limit)

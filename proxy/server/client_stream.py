@@ -4,8 +4,8 @@ Whoever has something to say subclasses it and says with `_ping` what a heartbea
 """
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
+from time import perf_counter
 
 from aiohttp.web import StreamResponse
 
@@ -48,9 +48,11 @@ class ClientStream(ABC):
         self._writing = True
         if (response := self._response) is None:
             response = await self._commit()
-            exchange.first_token = time.monotonic()
+            exchange.first_token = perf_counter()
         exchange.watch.wait(limits.client_write)
+        wrote = perf_counter()
         await response.write(out)
+        exchange.times.client += perf_counter() - wrote
         exchange.bytes_out += len(out)
         self._writing = False
         if limits.heartbeat:
@@ -62,7 +64,9 @@ class ClientStream(ABC):
         self._over = True
         self._exchange.watch.wait(self._served.limits.client_write)
         self._exchange.bytes_out += len(out)
+        wrote = perf_counter()
         await response.write_eof(out)
+        self._exchange.times.client += perf_counter() - wrote
         return response
 
     def _end_heartbeats(self) -> None:
@@ -86,5 +90,6 @@ class ClientStream(ABC):
             await response.write(self._ping())
         except ConnectionError:
             return  # the client has left, and the exchange's own task is told so
+        self._exchange.gateway.runtime.metrics.traffic.heartbeats.add(self._exchange.client)
         if heartbeat:
             self._exchange.watch.beat(heartbeat, self._beat)

@@ -5,8 +5,7 @@ reply leaves without its ids and no error in another shape than the client's.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
@@ -17,11 +16,14 @@ from proxy.canonical.loss import Loss
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
 from proxy.server import ids, rate_limits
+from proxy.server.failures import Failure, Outcome, failure_of
 from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
+from proxy.server.times import Times
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy, Settings
 from proxy.settings.tenants import EndpointClass, Price
+from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
 from proxy.tenancy.addresses import client_ip, in_networks
 from proxy.tenancy.estimates import Learnt
@@ -32,12 +34,12 @@ from proxy.translation.codecs import ClientProtocol
 from proxy.translation.envelope import Scope
 from proxy.translation.prepared import Prepared
 from proxy.upstream.account import SHARED, Account
+from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.headers import client_account
 from proxy.upstream.pool import Answer, Body
 
 Header = tuple[str, str]
-Outcome = Literal["ok", "refused", "failed", "client_left"]
 
 SERVER = "dragoman"
 JSON = "application/json"
@@ -50,6 +52,16 @@ _PRECEDENCE = {"approx": 0, "drop": 1, "refuse": 2}
 # Headers of a backend that a client of the same protocol gets as they are, beside the rate limits (mapping.md 15.3).
 _SAME_PROTOCOL = frozenset({"openai-processing-ms", "openai-version"})
 _LIMIT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-")
+# What is left of a backend's limits, by its protocol.
+_OPENAI_REMAINING = (("requests", "x-ratelimit-remaining-requests"), ("tokens", "x-ratelimit-remaining-tokens"))
+_REMAINING: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "chat": _OPENAI_REMAINING,
+    "responses": _OPENAI_REMAINING,
+    "messages": (
+        ("requests", "anthropic-ratelimit-requests-remaining"),
+        ("tokens", "anthropic-ratelimit-tokens-remaining"),
+    ),
+}
 # Headers of an answer that say what its body is.
 _ABOUT_BODY = ("Content-Type", "Content-Disposition")
 
@@ -60,13 +72,14 @@ class Exchange:
 
     `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
-    another.
+    another. `alias`: the pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
     """
 
     __slots__ = (
         "_backend_headers",
         "_extra",
         "admitted",
+        "alias",
         "body_limit",
         "bytes_in",
         "bytes_out",
@@ -76,6 +89,7 @@ class Exchange:
         "cost",
         "counting",
         "endpoint",
+        "failure",
         "first_token",
         "gateway",
         "id",
@@ -96,10 +110,10 @@ class Exchange:
         "route",
         "served",
         "spent",
-        "started",
         "status",
         "stop",
         "stream",
+        "times",
         "trace",
         "upstream_id",
         "usage",
@@ -126,8 +140,10 @@ class Exchange:
         self.id = _trusted_id(request, settings) or ids.request_id()
         self.trace = ids.trace_id(request.headers.get("traceparent"))
         self.watch = Watch()
-        self.started = time.monotonic()
+        self.times = Times()
         self.first_token: float | None = None
+        self.alias: str | None = None
+        self.failure: Failure | None = None
         self.served: Served | None = None
         self.prepared: Prepared | None = None
         self.loss_policy = LossPolicy()
@@ -136,7 +152,7 @@ class Exchange:
         self.upstream_id: str | None = None
         self.stream = False
         self.status = 0
-        self.outcome: Outcome = "failed"
+        self.outcome: Outcome = "proxy_error"
         self.reason: str | None = None
         self.stop: Stop | None = None
         self.usage: Usage | None = None
@@ -169,6 +185,11 @@ class Exchange:
         """Whether the client has a status already."""
         return self.status != 0
 
+    def seen_open(self) -> Open:
+        """As a scrape sees it."""
+        served = self.served
+        return Open(self.client, served.backend.protocol if served else None, self.stream and self.status == 200)
+
     # ---- the backend's side
 
     async def ask(
@@ -178,13 +199,15 @@ class Exchange:
         once more with that. Raises `Rejected`."""
         if not self.admitted:
             raise RuntimeError("A backend is asked for an exchange that was not admitted")
-        pool = self.gateway.runtime.pool
-        answer = await pool.start(backend, url, headers, body, method)
+        pool, times = self.gateway.runtime.pool, self.times
+        times.attempts.append(attempt := Attempt(backend.name))
+        answer = await pool.start(backend, url, headers, body, method, attempt)
         if answer.status != 401 or (older := self._older_key(backend, body)) is None:
             return answer
         answer.close()
         headers[backend.key_header] = write_key(backend.key_header, older)
-        return await pool.start(backend, url, headers, body, method)
+        times.attempts.append(attempt := Attempt(backend.name))
+        return await pool.start(backend, url, headers, body, method, attempt)
 
     def _older_key(self, backend: Backend, body: Body) -> str | None:
         """The key that the upstream had before its present one, where that may still be good."""
@@ -256,8 +279,8 @@ class Exchange:
         """Remember for the record that the exchange ended in this error."""
         reason = self.logged_reason or error.reason
         self.reason = reason.value if reason is not None else error.kind.value
-        ours = error.http is None and error.kind in _REFUSALS
-        self.outcome = "refused" if ours else "failed"
+        self.failure = failure_of(error, reason)
+        self.outcome = self.failure.outcome
 
     def hide(self, error: Error) -> Error:
         """The error without secrets in its text. A client's own key is its own business, but no harm is done."""
@@ -289,6 +312,8 @@ class Exchange:
         upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
         self.upstream_id = self.scrub_all(upstream_id) if upstream_id else None
         served = self.served
+        if served is not None:
+            self._note_remaining(served.backend, headers)
         if served is None or served.backend.settings.ratelimit_headers == "drop":
             return
         client_is_messages = self.client == "messages"
@@ -306,6 +331,14 @@ class Exchange:
             self._backend_headers = rate_limits.translate(headers, "anthropic", "openai", time.time())
         if self._backend_headers:
             self._backend_headers = self._without_secrets(self._backend_headers)
+
+    def _note_remaining(self, backend: Backend, headers: Mapping[str, str]) -> None:
+        traffic = self.gateway.runtime.metrics.traffic
+        told = traffic.ratelimit_remaining
+        for kind, name in _REMAINING[backend.protocol]:
+            value = headers.get(name)
+            if value is not None and value.isascii() and value.isdigit() and len(value) < 16:
+                told.put(traffic.upstream(backend.name), kind, value=int(value))
 
     def _without_secrets(self, headers: list[Header]) -> list[Header]:
         """A backend may put what it was told where it likes."""
@@ -346,22 +379,6 @@ def _trusted_id(request: BaseRequest, settings: Settings) -> str | None:
     if not names or not in_networks(request.remote, settings.trusted_proxies):
         return None
     return next((given for name in names if (given := ids.client_id(request.headers.get(name)))), None)
-
-
-# Classes that the proxy raises itself because of what the client asked.
-_REFUSALS = frozenset(
-    {
-        ErrorClass.INVALID,
-        ErrorClass.UNSUPPORTED,
-        ErrorClass.NOT_FOUND,
-        ErrorClass.MODEL_NOT_FOUND,
-        ErrorClass.TOO_LARGE,
-        ErrorClass.AUTHENTICATION,
-        ErrorClass.PERMISSION,
-        ErrorClass.QUOTA,
-        ErrorClass.RATE_LIMIT,
-    }
-)
 
 
 def _error_headers(error: Error) -> list[Header]:

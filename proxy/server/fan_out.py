@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 async def whole_choices(exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> bytes:
     """The client's whole reply with all its choices. Raises `Rejected`."""
+    exchange.times.overlap = True
     exchange.watch.rest()
     exchange.watch.wait_in_all(served.limits.total_whole)
     each, choices = fan_out(prepared)
@@ -69,6 +70,7 @@ class FanOut(ClientStream):
     async def run(self) -> StreamResponse:
         """Ask for all answers and pass them on as they come. Raises `Rejected`."""
         exchange, served = self._exchange, self._served
+        exchange.times.overlap = True
         exchange.watch.rest()
         self._begin_limits()
         await _together([_Branch(self, exchange, served, one, self._headers).run() for one in self._each])

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from time import perf_counter
 
 from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
@@ -34,7 +35,10 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    prepared, served = _prepare(exchange, await admit(exchange, await read_json(exchange)))
+    admitted = await admit(exchange, await read_json(exchange))
+    began = perf_counter()
+    prepared, served = _prepare(exchange, admitted)
+    exchange.times.request = perf_counter() - began
     if prepared.prewarm:
         body = fan_out.immediate(prepared) if prepared.choices > 1 else prepared.immediate()
         return exchange.respond(200, body, EVENTS if prepared.stream else "application/json")

@@ -26,7 +26,8 @@ from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime
 from proxy.server.self_test import failed_translations
 from proxy.settings import Address, Loaded, Settings
-from proxy.telemetry.logs import AccessLog, configure_messages, write_stdout
+from proxy.telemetry.logs import AccessLog, configure_messages, json_line, write_stdout
+from proxy.telemetry.text_lines import text_line
 from proxy.upstream.dialects import UnknownDialect
 
 _OK = 0
@@ -64,12 +65,13 @@ async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, dem
             stack.push_async_callback(backend.close)
             settings = settings.with_demo_at(backend.base_url)
         try:
-            runtime = Runtime(settings, AccessLog(write_stdout), loaded.digest)
+            line = text_line if settings.log_format == "text" else json_line
+            runtime = Runtime(settings, AccessLog(write_stdout, line), loaded.digest)
         except (UnknownDialect, OSError, ValueError) as error:  # the last: an address of the shared store
             _say(f"dragoman: {error}")
             return _MISTAKES
         stack.push_async_callback(runtime.close)
-        configure_messages(runtime.scrub)
+        configure_messages(runtime.scrub, line=line)
         ending = Ending(runtime)
         reloading = Reloading(runtime, loaded, read)
         try:

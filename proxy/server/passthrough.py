@@ -5,6 +5,7 @@ the first upstream of the protocol that the endpoint belongs to.
 """
 
 from collections.abc import AsyncIterator
+from time import perf_counter
 from urllib.parse import unquote
 
 from aiohttp.web import BaseRequest, RequestPayloadError, StreamResponse
@@ -240,7 +241,11 @@ def _nobody(exchange: Exchange) -> Error:
 
 async def _start(exchange: Exchange, served: Served, url: URL, body: bytes | _Upload | None) -> Answer:
     """An answer that is no error. Raises `Rejected` and `Passed`."""
-    answer = await _ask(exchange, served, url, body)
+    asked = perf_counter()
+    try:
+        answer = await _ask(exchange, served, url, body)
+    finally:
+        exchange.times.upstream += perf_counter() - asked
     try:
         await refuse_errors(exchange, served, answer, same_protocol=True)
     except BaseException:
@@ -274,14 +279,18 @@ async def _copy(exchange: Exchange, served: Served, answer: Answer) -> StreamRes
     """The answer's body as it comes."""
     response = await exchange.begin_copy(answer)
     told = Told()
-    watch, limits = exchange.watch, served.limits
+    watch, limits, times = exchange.watch, served.limits, exchange.times
     watch.wait(limits.idle)
+    asked = perf_counter()
     try:
         while chunk := await answer.readany():
+            times.upstream += perf_counter() - asked
             if exchange.counting:
                 told.hear(chunk)
             watch.wait(limits.client_write)
+            wrote = perf_counter()
             await response.write(chunk)
+            times.client += (asked := perf_counter()) - wrote
             exchange.bytes_out += len(chunk)
             watch.wait(limits.idle)
     finally:

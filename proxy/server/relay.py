@@ -5,6 +5,8 @@ The status is held back until the backend has really begun, so that what fails b
 stream. One read of the backend is one write to the client; the end leaves with the last event.
 """
 
+from time import perf_counter
+
 from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
@@ -21,7 +23,7 @@ from proxy.upstream.pool import Answer
 class Relay(ClientStream):
     """One stream. `run` it, give every failure to `fail`, and `close` it in any case."""
 
-    __slots__ = ("_answer", "_headers", "_prepared", "_translation", "_watch")
+    __slots__ = ("_answer", "_headers", "_prepared", "_times", "_translation", "_watch")
 
     def __init__(self, exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str]) -> None:
         super().__init__(exchange, served)
@@ -29,6 +31,7 @@ class Relay(ClientStream):
         self._prepared = prepared
         self._translation = prepared.translation(exchange.scrub)
         self._watch = exchange.watch
+        self._times = exchange.times
         self._answer: Answer | None = None
 
     async def run(self) -> StreamResponse:
@@ -42,8 +45,15 @@ class Relay(ClientStream):
     async def _ask(self, body: bytes) -> tuple[Answer, bytes]:
         """The backend's answer and its first bytes."""
         self._watch.wait(self._served.limits.first_event)
-        answer = self._answer = await ask(self._exchange, self._served, self._prepared, self._headers, body)
-        return answer, await beginning(answer)
+        times, asked = self._times, perf_counter()
+        try:
+            answer = self._answer = await ask(self._exchange, self._served, self._prepared, self._headers, body)
+            first = await beginning(answer)
+        finally:
+            times.upstream += (now := perf_counter()) - asked
+        if times.first_event is None:
+            times.first_event = now - asked
+        return answer, first
 
     async def fail(self, error: Error) -> StreamResponse:
         """Tell the client, inside the stream if it has begun; else raises `Rejected` with the same error."""
@@ -67,27 +77,36 @@ class Relay(ClientStream):
         exchange.stop = translation.stop or exchange.stop
 
     async def _pump(self, chunk: bytes, answer: Answer) -> StreamResponse:
-        translation, watch, idle = self._translation, self._watch, self._served.limits.idle
+        translation, watch, idle, times = self._translation, self._watch, self._served.limits.idle, self._times
         held = b""
+        now = perf_counter()
         while True:
+            times.heard(chunk, now)
             out = translation.feed(chunk) if chunk else translation.end()
             again = translation.goes_on()
             if translation.over(out) or (not chunk and again is None):
+                times.stream += perf_counter() - now
                 return await self._finish(held + out, answer)
             if translation.started:
                 limit = self._served.limits.end_mark if translation.stopped else idle
                 watch.wait(limit)
                 if out := held + out:
                     held = b""
+                    times.stream += perf_counter() - now
                     await self._write(out)
                     watch.wait(limit)
             else:
                 held += out
             if again is None:
-                chunk = await answer.readany()
+                asked = perf_counter()
+                try:
+                    chunk = await answer.readany()
+                finally:
+                    times.upstream += (now := perf_counter()) - asked
             else:
                 answer.finish()
                 answer, chunk = await self._ask(again)
+                now = perf_counter()
 
     async def _finish(self, out: bytes, answer: Answer) -> StreamResponse:
         failed = self._translation.failed
@@ -102,7 +121,9 @@ class Relay(ClientStream):
         out = None
         while out is None:
             self._watch.wait(self._served.limits.first_event_whole)
+            asked = perf_counter()
             raw = first + await answer.read()
+            self._times.upstream += perf_counter() - asked
             answer.finish()
             out = self._prepared.take_streamed(raw)
             if out is None:

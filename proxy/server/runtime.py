@@ -7,12 +7,14 @@ from proxy.server.gateway import Gateway
 from proxy.server.limits_keeping import LimitsKeeping
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
+from proxy.server.sampling import Sampling
 from proxy.settings import Settings
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.audit import AuditLog
 from proxy.telemetry.logs import AccessLog
 from proxy.telemetry.losses import LossLog
 from proxy.telemetry.metrics import Metrics
+from proxy.telemetry.now import Now, Standing
 from proxy.telemetry.tenant_use import TenantUse
 from proxy.tenancy.estimates import Estimates
 from proxy.tenancy.limits import Limiter
@@ -36,7 +38,8 @@ class Runtime:
         self.access = access
         self.audit = AuditLog(access)
         self.loss_log = LossLog()
-        self.metrics = Metrics()
+        self.metrics = Metrics(Now(self._standing))
+        self.metrics.tenants.labelled = settings.tenant_label
         self.tokenizers = Tokenizers()
         self.reasoning = ReasoningCache()
         limits_file = None if settings.limits_file is None else LimitsFile(settings.limits_file)
@@ -50,6 +53,8 @@ class Runtime:
         self._secrets: set[str] = set()
         self._tenants_keys: set[str] = set()
         self.gateway = Gateway(settings, self, digest=digest)
+        self._name_series(settings)
+        self.sampling = Sampling(self)
         self._keeping: LimitsKeeping | None = None
         if limits_file is not None and isinstance(self.limiter, MemoryLimiter):
             self._keeping = LimitsKeeping(limits_file, self.limiter, self.audit)
@@ -63,9 +68,22 @@ class Runtime:
         gone = (self.gateway.settings.tenants or {}).keys() - (gateway.settings.tenants or {}).keys()
         self.gateway = gateway
         self.metrics.tenants.forget(gone)
+        self.metrics.tenants.labelled = gateway.settings.tenant_label
+        self._name_series(gateway.settings)
         kids = {key.kid for tenant in (gateway.settings.tenants or {}).values() for key in tenant.keys}
         for kid in self.key_uses.keys() - kids:
             del self.key_uses[kid]
+
+    def _name_series(self, settings: Settings) -> None:
+        traffic = self.metrics.traffic
+        traffic.configure((route.match for route in settings.models), settings.upstreams)
+        tenants = settings.tenants or {}
+        traffic.utilization.keep("tenant", tenants.keys() if settings.tenant_label else ())
+
+    def _standing(self) -> Standing:
+        return Standing(
+            [exchange.seen_open() for exchange in tuple(self.open)], self.draining, self.limiter.reserved_tokens
+        )
 
     def use_of(self, tenant: Tenant) -> TenantUse:
         """Where to count what a tenant uses. What is open for one that has gone is not shown any more."""
@@ -93,6 +111,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Settle what is open, close all connections, and write what is not yet recorded."""
+        self.sampling.stop()
         await self.limiter.close()
         if self._keeping is not None:
             await self._keeping.close()

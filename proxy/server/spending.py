@@ -105,6 +105,9 @@ def _spent(exchange: Exchange) -> tuple[int, int]:
     if usage is None:
         return 0, 0
     exchange.usage = usage
+    if lease_tokens := exchange.lease.tokens if exchange.lease is not None else 0:
+        error = (usage.billed - lease_tokens) / lease_tokens
+        exchange.gateway.runtime.metrics.traffic.settlement_error.of().observe(error)
     if exchange.price is not None:
         exchange.cost = _cost(exchange, exchange.price, usage)
     if not usage.estimated and exchange.learnt is not None and _of_one_answer(exchange):

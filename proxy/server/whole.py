@@ -1,6 +1,7 @@
 """A whole answer: the backend is asked, and what it says becomes the client's reply when all of it is there."""
 
 import asyncio
+from time import perf_counter
 
 from multidict import CIMultiDict
 
@@ -9,6 +10,7 @@ from proxy.server.answers import beginning, begins_events, begins_whole
 from proxy.server.asking import ask
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
+from proxy.server.times import Times
 from proxy.server.watch import Watch
 from proxy.translation.prepared import Prepared
 from proxy.upstream.pool import Answer
@@ -22,20 +24,33 @@ async def ask_whole(
     `watch` is that of the task which asks.
     """
     watch.wait(served.limits.first_event_whole)
-    answer = await ask(exchange, served, prepared, headers, prepared.body)
+    times, asked = exchange.times, perf_counter()
     try:
-        first = await beginning(answer)
-        if begins_events(first) or (prepared.upstream_stream and not begins_whole(first)):
-            body = await _fold(served, prepared, answer, first, watch)
+        answer = await ask(exchange, served, prepared, headers, prepared.body)
+    except BaseException:
+        times.upstream += perf_counter() - asked
+        raise
+    try:
+        try:
+            first = await beginning(answer)
+            folds = begins_events(first) or (prepared.upstream_stream and not begins_whole(first))
+            raw = b"" if folds else first + await answer.read()
+        finally:
+            times.upstream += (now := perf_counter()) - asked
+        if folds:
+            body = await _fold(served, prepared, answer, first, watch, times)
         else:
-            body = prepared.take(first + await answer.read())
+            body = prepared.take(raw)
+            times.reply += perf_counter() - now
         answer.finish()
     finally:
         answer.close()
     return body
 
 
-async def _fold(served: Served, prepared: Prepared, answer: Answer, chunk: bytes, watch: Watch) -> bytes | None:
+async def _fold(
+    served: Served, prepared: Prepared, answer: Answer, chunk: bytes, watch: Watch, times: Times
+) -> bytes | None:
     """The backend streams, the client does not (mapping.md 14.1)."""
     folding = prepared.folding()
     while chunk:
@@ -43,6 +58,7 @@ async def _fold(served: Served, prepared: Prepared, answer: Answer, chunk: bytes
         if folding.closed:
             break
         watch.wait(served.limits.end_mark if folding.stopped else served.limits.idle)
+        asked = perf_counter()
         try:
             chunk = await answer.readany()
         except Rejected:
@@ -53,4 +69,6 @@ async def _fold(served: Served, prepared: Prepared, answer: Answer, chunk: bytes
             if not folding.stopped or watch.overdue() is None:
                 raise
             break
+        finally:
+            times.upstream += perf_counter() - asked
     return prepared.take_folded(folding)

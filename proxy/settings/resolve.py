@@ -38,6 +38,8 @@ def resolve(file: SettingsFile) -> Settings:
         admin_token=file.admin_token,
         shared_limits=SharedLimits(file.state.url, file.state.on_failure) if file.state.url is not None else None,
         limits_file=file.state.limits_file,
+        tenant_label=file.telemetry.metrics.tenant_label,
+        log_format=file.telemetry.logs.format,
     )
 
 

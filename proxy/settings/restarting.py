@@ -20,6 +20,7 @@ def needs_restart(running: Settings, new: Settings) -> list[str]:
         "admin_listen": running.admin_listen != new.admin_listen,
         "state.url": _store(running) != _store(new),
         "state.limits_file": running.limits_file != new.limits_file,
+        "telemetry.logs.format": running.log_format != new.log_format,
         "state.on_failure": _store(running) == _store(new) and running.shared_limits != new.shared_limits,
     }
     return [key for key, differs in changed.items() if differs]

@@ -136,6 +136,20 @@ class StateSection(Section):
     on_failure: Literal["open", "closed", "local"] = "local"
 
 
+class MetricsSection(Section):
+    tenant_label: bool = True
+
+
+class LogsSection(Section):
+    format: Literal["json", "text"] = "json"
+
+
+class TelemetrySection(Section):
+    traces: NotYet = None
+    metrics: Annotated[MetricsSection, OrDefault] = MetricsSection()
+    logs: Annotated[LogsSection, OrDefault] = LogsSection()
+
+
 class SettingsFile(Section):
     """The whole file."""
 
@@ -152,7 +166,7 @@ class SettingsFile(Section):
     state: Annotated[StateSection, OrDefault] = StateSection()
     tenants: Annotated[list[TenantEntry] | None, _NO_TENANTS] = None
     tenant_defaults: Annotated[TenantPolicySection, OrDefault] = TenantPolicySection()
-    telemetry: NotYet = None
+    telemetry: Annotated[TelemetrySection, OrDefault] = TelemetrySection()
     trusted_proxies: list[IpNetwork] = []
     trust_request_id_from: list[HeaderName] = []
     key_pepper: Pepper | None = None

@@ -170,7 +170,8 @@ class SharedLimits:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration, valid as a whole. `tenants`: by name; None asks nobody for a key. `shared_limits`: None counts
-    in this process alone, which keeps in `limits_file`, if there is one, what a restart must not forget."""
+    in this process alone, which keeps in `limits_file`, if there is one, what a restart must not forget.
+    `tenant_label`: metrics name tenants."""
 
     upstreams: Mapping[str, Upstream]
     models: tuple[ModelRoute, ...]
@@ -190,6 +191,8 @@ class Settings:
     admin_token: SecretStr | None = None
     shared_limits: SharedLimits | None = None
     limits_file: Path | None = None
+    tenant_label: bool = True
+    log_format: Literal["json", "text"] = "json"
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

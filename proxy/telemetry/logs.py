@@ -1,4 +1,4 @@
-"""Lines of JSON on stdout: access records, and messages of the proxy and of its libraries (operations.md 5).
+"""Lines on stdout, in JSON or for people: access records, and messages of proxy and libraries (operations.md 5).
 
 Nothing writes to stdout but these; the field `log` tells the two apart. Every message and traceback goes through the
 scrubber; access records hold only fields that the exchange chose, so theirs go through it where text of others is in.
@@ -19,18 +19,27 @@ _FLUSH_AFTER: Final = 0.25  # seconds that a record may wait for others
 _FLUSH_AT: Final = 64 * 1024  # bytes
 
 
+Line = Callable[[Mapping[str, object]], bytes]
+
+
+def json_line(fields: Mapping[str, object]) -> bytes:
+    """A record as JSON; `text_lines.py` has the other form."""
+    return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+
+
 class AccessLog:
     """Collects records and writes many at a time."""
 
-    def __init__(self, write: Callable[[bytes], object]) -> None:
+    def __init__(self, write: Callable[[bytes], object], line: Line = json_line) -> None:
         self._write = write
+        self._line = line
         self._lines: list[bytes] = []
         self._size = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def record(self, fields: Mapping[str, object]) -> None:
         """Write one record, soon."""
-        line = orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
+        line = self._line(fields)
         self._lines.append(line)
         self._size += len(line)
         if self._size >= _FLUSH_AT:
@@ -60,10 +69,11 @@ def _second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-class _JsonLines(logging.Formatter):
-    def __init__(self, scrub: Callable[[str], str]) -> None:
+class _Lines(logging.Formatter):
+    def __init__(self, scrub: Callable[[str], str], line: Line) -> None:
         super().__init__()
         self._scrub = scrub
+        self._line = line
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -75,7 +85,7 @@ class _JsonLines(logging.Formatter):
         }
         if record.exc_info:
             fields["traceback"] = self._scrub(self.formatException(record.exc_info))
-        return orjson.dumps(fields).decode()
+        return self._line(fields).decode().removesuffix("\n")
 
 
 class _Stdout(logging.Handler):
@@ -104,10 +114,10 @@ def write_stdout(lines: bytes, stream: BinaryIO | None = None) -> None:
         return
 
 
-def configure_messages(scrub: Callable[[str], str], level: int = logging.INFO) -> None:
+def configure_messages(scrub: Callable[[str], str], level: int = logging.INFO, line: Line = json_line) -> None:
     """Send the messages of all libraries to stdout, scrubbed."""
     handler = _Stdout(write_stdout)
-    handler.setFormatter(_JsonLines(scrub))
+    handler.setFormatter(_Lines(scrub, line))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

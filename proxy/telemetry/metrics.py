@@ -3,15 +3,27 @@
 Nothing that a client or a backend may call as it likes is a label, so the number of series has a bound.
 """
 
+import os
+import platform
 from collections import Counter as Tally
 from collections.abc import Iterable
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import choose_encoder
 
+from proxy import __version__
 from proxy.canonical.loss import Loss
+from proxy.telemetry.now import Now
 from proxy.telemetry.tenant_use import TenantUses
+from proxy.telemetry.traffic import Traffic
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter, which nobody asks for
 
@@ -29,9 +41,11 @@ class Metrics:
         "_reloads",
         "_requests_with_loss",
         "tenants",
+        "traffic",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, now: Now | None = None) -> None:
+        """`now`: tells, at a scrape, how things stand."""
         self._registry = CollectorRegistry()
         self._losses = Counter(
             "dragoman_translation_loss_total",
@@ -48,6 +62,15 @@ class Metrics:
 
         self.tenants = TenantUses()
         self._registry.register(self.tenants)
+        self.traffic = Traffic()
+        self._registry.register(self.traffic)
+        if now is not None:
+            self._registry.register(now)
+        ProcessCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+        self._gauge("dragoman_build_info", "1 for the version that runs.", "version", "revision", "python").labels(
+            __version__, os.environ.get("DRAGOMAN_REVISION", "unknown"), platform.python_version()
+        ).set(1)
         self._leases_expired = self._counter(
             "dragoman_lease_expired_total", "Reservations that were never settled: should stay 0."
         )
@@ -55,14 +78,10 @@ class Metrics:
             "dragoman_limiter_backend_errors_total", "Checks for which the shared store could not be asked.", "action"
         )
         self._reloads = self._counter("dragoman_config_reload_total", "Attempts to change the configuration.", "result")
-        self._reloaded_at = Gauge(
-            "dragoman_config_last_reload_success_timestamp_seconds",
-            "When the configuration in force was taken.",
-            registry=self._registry,
+        self._reloaded_at = self._gauge(
+            "dragoman_config_last_reload_success_timestamp_seconds", "When the configuration in force was taken."
         )
-        self._config = Gauge(
-            "dragoman_config_info", "1 for the configuration in force.", ("hash",), registry=self._registry
-        )
+        self._config = self._gauge("dragoman_config_info", "1 for the configuration in force.", "hash")
         for result in ("ok", "rejected"):
             self._reloads.labels(result)
         for action in ("failed_open", "failed_closed"):
@@ -70,6 +89,9 @@ class Metrics:
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self._registry)
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self._registry)
 
     def count_expired_leases(self, count: int) -> None:
         """Count reservations whose time was over."""

@@ -75,6 +75,7 @@ class TenantUses(Collector):
     def __init__(self) -> None:
         self._uses: dict[str, TenantUse] = {}
         self._auth = dict.fromkeys(_AUTH, 0)
+        self.labelled = True  # whether tenants are named in metrics
 
     def of(self, tenant: str) -> TenantUse:
         """A tenant's sums."""
@@ -102,6 +103,8 @@ class TenantUses(Collector):
         for failure, count in self._auth.items():
             auth.add_metric([_AUTH[failure]], count)
         yield auth
+        if not self.labelled:
+            return
         requests = CounterMetricFamily(
             "dragoman_tenant_requests", "Finished requests, by tenant.", labels=["tenant", "outcome"]
         )

@@ -80,6 +80,10 @@ class Limiter(Protocol):
     @property
     def ready(self) -> bool: ...
 
+    @property
+    def reserved_tokens(self) -> int:
+        """Of this process's open leases."""
+
     async def reserve(self, tenant: Tenant, demand: Demand) -> Lease | Refused:
         """All or nothing: what refuses takes nothing."""
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from proxy.canonical.errors import Error, InexactNumber, Rejected
 from proxy.canonical.jsontext import loads_exact, loads_leniently
-from proxy.canonical.loss import Loss, LossReport
+from proxy.canonical.loss import Loss, LossReport, Rule
 from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.spelling import Spelling
 from proxy.canonical.stop import Stop
@@ -153,6 +153,14 @@ class Prepared:
     def losses(self) -> list[Loss]:
         """All losses so far, of the request and of the reply."""
         return self._request_losses.losses + self._way.losses.losses
+
+    def unknown_fields(self) -> tuple[int, int]:
+        """How many members nobody here knows, of the request and of the reply."""
+        request, reply = (
+            sum(loss.rule is Rule.UNKNOWN_FIELD for loss in report.losses)
+            for report in (self._request_losses, self._way.losses)
+        )
+        return request, reply
 
     @property
     def scope(self) -> Scope:

@@ -7,6 +7,7 @@ above needs to know which HTTP client is used; time limits are the caller's, who
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Coroutine
+from time import perf_counter
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
 
@@ -41,31 +43,43 @@ class Pool:
         self._lingering: set[asyncio.Task[None]] = set()
 
     async def start(
-        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str = "POST"
+        self,
+        backend: Backend,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: Body,
+        method: str = "POST",
+        attempt: Attempt | None = None,
     ) -> "Answer":
-        """Ask, and wait for the head of the answer. Redirects are not followed.
+        """Ask, and wait for the head of the answer. Redirects are not followed. `attempt` is told how it goes.
 
         A connection that breaks before any byte of the answer is tried once more. Raises `Rejected` (UNREACHABLE,
         BAD_GATEWAY).
         """
-        slots = backend.slots
+        slots, attempt = backend.slots, attempt or Attempt(backend.name)
         if slots is not None:
             await slots.acquire()
+            attempt.queued = perf_counter() - attempt.started
         answered = False
         try:
             try:
                 response = await self._request(backend, url, headers, body, method)
             except _BROKEN as error:
+                attempt.slow_connect = isinstance(error, aiohttp.ConnectionTimeoutError)
                 if not _may_repeat(error, body):
                     raise _unreachable(backend, error) from error
+                attempt.repeated = True
                 response = await self._request_again(backend, url, headers, body, method)
             answered = True
+            attempt.code = response.status
         except _BAD_HTTP as error:
             raise _bad_answer("The backend's answer is not valid HTTP.") from error
         finally:
-            if not answered and slots is not None:
-                slots.release()
-        return Answer(self, response, _decoder_of(response, slots), slots)
+            if not answered:
+                attempt.end()
+                if slots is not None:
+                    slots.release()
+        return Answer(self, response, _decoder_of(response, slots), slots, attempt)
 
     def _request(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
@@ -109,7 +123,7 @@ class Pool:
 class Answer:
     """A backend's answer. Whoever gets one ends it by `finish()` or `close()`."""
 
-    __slots__ = ("_content", "_decoder", "_open", "_pool", "_response", "_slots", "headers", "status")
+    __slots__ = ("_attempt", "_content", "_decoder", "_open", "_pool", "_response", "_slots", "headers", "status")
 
     def __init__(
         self,
@@ -117,7 +131,9 @@ class Answer:
         response: aiohttp.ClientResponse,
         decoder: Decoder | None,
         slots: asyncio.Semaphore | None,
+        attempt: Attempt,
     ) -> None:
+        self._attempt = attempt
         self._pool = pool
         self._response = response
         self._content = response.content
@@ -172,6 +188,7 @@ class Answer:
         if not self._open:
             return
         self._open = False
+        self._attempt.end()
         if self._content.is_eof():
             self._release()
         else:
@@ -181,6 +198,7 @@ class Answer:
         """Close the connection at once, which tells the backend to stop, unless the answer is finished."""
         if self._open:
             self._open = False
+            self._attempt.end()
             self._abort()
 
     async def _run_out(self) -> None:

@@ -311,7 +311,7 @@ async def test_a_bug_of_ours_is_an_error_in_the_clients_shape(monkeypatch: pytes
         assert (await proxy.post(PATHS["chat"], REQUESTS["chat"]))[0] == 200
     wire = json.loads(raw)
     assert wire.pop("request_id") == headers["request-id"] == record["request_id"]
-    assert (record["status"], record["outcome"], record["reason"]) == (500, "failed", "internal")
+    assert (record["status"], record["outcome"], record["reason"]) == (500, "proxy_error", "internal")
     assert (status, headers["dragoman-reason"], wire) == (
         500,
         "internal",

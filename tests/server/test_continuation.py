@@ -64,7 +64,7 @@ async def test_a_turn_that_cannot_go_on_is_an_error(second: list[Step]) -> None:
     assert b'"content":"One "' in raw
     assert b'data: {"error"' in raw
     assert b"[DONE]" not in raw
-    assert record["outcome"] == "failed"
+    assert record["outcome"] == "incomplete"
 
 
 async def test_a_model_that_cannot_be_forced_is_asked_twice() -> None:

@@ -38,7 +38,7 @@ async def test_a_refusal_of_one_is_that_of_all_and_stops_the_others(streamed: bo
         await all_left(backend, 0, 1)
         record = await proxy.record()
     assert (status, json.loads(body)["error"]["message"]) == (503, "busy")
-    assert (record["outcome"], record["finish_reason"], len(backend.asked)) == ("failed", None, 3)
+    assert (record["outcome"], record["finish_reason"], len(backend.asked)) == ("upstream_error", None, 3)
 
 
 async def test_what_the_finished_ones_used_is_on_record() -> None:
@@ -61,7 +61,7 @@ async def test_a_stream_of_which_one_breaks_never_looks_finished(protocol: Proto
         status, _, body = await proxy.post(PATHS["chat"], wish(3, stream=True))
         await all_left(backend, 0)
         record = await proxy.record()
-    assert (status, record["outcome"]) == (200, "failed")
+    assert (status, record["outcome"]) == (200, "incomplete")
     assert check_stream("chat", body, choices=3, expect_end="error") == [], body
     assert body.count(b'data: {"error"') == 1
 
@@ -117,7 +117,7 @@ async def test_a_client_that_leaves_ends_all_of_the_backends_work(streamed: bool
         asking.cancel()
         await all_left(backend, 0, 1, 2)
         record = await proxy.record()
-    assert record["outcome"] == "client_left"
+    assert record["outcome"] == "cancelled"
 
 
 async def test_a_client_that_does_not_read_is_as_good_as_gone() -> None:
@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_read_is_as_good_as_gone() -> None:
         await reader.readline()
         record = await proxy.record()
         writer.transport.abort()
-    assert (record["outcome"], record["reason"], len(backend.asked)) == ("client_left", None, 2)
+    assert (record["outcome"], record["reason"], len(backend.asked)) == ("cancelled", None, 2)
 
 
 # ---- time limits
@@ -191,7 +191,7 @@ async def test_the_limit_for_all_ends_all(streamed: bool) -> None:
         status, headers, body = await proxy.post(PATHS["chat"], wish(stream=streamed))
         await all_left(backend, 0, 1)
         record = await proxy.record()
-    assert (record["outcome"], record["reason"]) == ("failed", "upstream_timeout")
+    assert (record["outcome"], record["reason"]) == ("incomplete" if streamed else "upstream_error", "upstream_timeout")
     if streamed:
         assert check_stream("chat", body, choices=2, expect_end="error") == [], body
     else:

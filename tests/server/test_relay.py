@@ -62,7 +62,7 @@ async def test_a_stream_that_ends_too_early_never_looks_finished(
         status, _, body = await proxy.post(PATHS[client], streamed(client))
         record = await proxy.record()
     assert (status, ends_as_failed(client, body)) == (200, True), body
-    assert (record["status"], record["outcome"], record["reason"]) == (200, "failed", "upstream_error")
+    assert (record["status"], record["outcome"], record["reason"]) == (200, "incomplete", "upstream_error")
 
 
 @pytest.mark.parametrize(("client", "backend_protocol"), PAIRS)
@@ -237,7 +237,7 @@ async def test_a_client_that_leaves_ends_the_backends_work(stream: bool) -> None
         asking.cancel()
         await asyncio.wait_for(backend.asked[0].left.wait(), 1)
         record = await proxy.record()
-    assert (record["outcome"], record["status"]) == ("client_left", 200 if record["bytes_out"] else 499)
+    assert (record["outcome"], record["status"]) == ("cancelled", 200 if record["bytes_out"] else 499)
 
 
 @pytest.mark.parametrize("leaves", [True, False])
@@ -274,7 +274,7 @@ async def test_a_client_that_does_not_read_is_as_good_as_gone(stream: bool) -> N
         await reader.readline()
         record = await proxy.record()
         writer.transport.abort()
-    assert record["outcome"] == "client_left"
+    assert record["outcome"] == "cancelled"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -82,7 +82,7 @@ async def test_a_client_that_leaves_pays_for_what_it_got(
             while b"Hel" not in await response.content.readany():
                 pass
             response.close()
-        assert (await proxy.record())["outcome"] == "client_left"
+        assert (await proxy.record())["outcome"] == "cancelled"
     (one,) = counted
     prompt = 3 if protocol == "messages" else GUESS
     assert used(one, GUESS) == Usage(prompt, output=1, estimated=True)

@@ -96,7 +96,7 @@ def test_what_is_read_keeps_the_schema(tmp_path: Path, text: str) -> None:
         FILE + "max_body: 0",
         FILE + "max_body: 32 parsecs",
         FILE + "workers: 2",
-        FILE + "telemetry: {}",
+        FILE + "telemetry: {traces: {endpoint: 'http://h'}}",
         FILE + "key_pepper: short",
         FILE + "state: {url: 'http://h'}",
         FILE + "state: {carrier_keys: [short]}",

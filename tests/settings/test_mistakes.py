@@ -57,7 +57,7 @@ workers: 4
 @pytest.mark.parametrize(
     "line",
     [
-        "telemetry: {logs: {format: json}}",
+        "telemetry: {traces: {accept: always}}",
         "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",

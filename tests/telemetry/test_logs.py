@@ -9,6 +9,7 @@ import pytest
 from proxy.telemetry import logs
 from proxy.telemetry.logs import AccessLog, configure_messages, write_stdout
 from proxy.telemetry.scrubber import Scrubber
+from proxy.telemetry.text_lines import text_line
 
 
 async def test_records_are_written_together_and_soon() -> None:
@@ -70,3 +71,27 @@ def test_a_reader_that_has_gone_does_not_stop_the_proxy() -> None:
         def flush(self) -> None: ...
 
     write_stdout(b"line", Gone())  # type: ignore[arg-type]
+
+
+def test_a_line_for_people_is_one_line_whatever_it_holds() -> None:
+    fields = {
+        "ts": "T",
+        "level": "info",
+        "log": "access",
+        "model": "a b\nts=forged",
+        "ms": {"total": 1.5},
+        "losses": ["seed", "n"],
+        "stream": True,
+        "reason": None,
+    }
+    assert text_line(fields) == b'T INFO access model="a b\\nts=forged" ms.total=1.5 losses=seed,n stream=yes\n'
+    message = {"ts": "T", "level": "error", "log": "app", "logger": "x", "message": "No\x1b[1m.", "traceback": "A\nB"}
+    assert text_line(message) == b"T ERROR app No\\x1b[1m. logger=x\n    A\n    B\n"
+
+
+async def test_records_can_be_lines_for_people() -> None:
+    written: list[bytes] = []
+    access = AccessLog(written.append, text_line)
+    access.record({"ts": "T", "level": "info", "log": "access", "status": 200})
+    access.flush()
+    assert written == [b"T INFO access status=200\n"]
