@@ -96,8 +96,8 @@ async def test_time_that_others_take_is_no_overhead() -> None:
         asyncio.get_running_loop().call_later(0.3, asked.set)
         await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": True})
         record = await proxy.record()
-    assert record["ms"]["total"] >= 300  # type: ignore[index]
-    assert record["ms"]["upstream"] >= 300  # type: ignore[index]
+    assert record["ms"]["total"] >= 250  # type: ignore[index]
+    assert record["ms"]["upstream"] >= 250  # type: ignore[index]
     assert record["ms"]["overhead"] < 200  # type: ignore[index]
 
 
