@@ -128,6 +128,8 @@ def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admit
     seen = pair.peek(exchange.client, raw, policy.default_model if policy is not None else None)
     exchange.model_requested = seen.model
     exchange.stream = seen.stream
+    if exchange.spans is not None:
+        exchange.spans.note_request(seen.wire)
     route = route_of(exchange, seen.model)
     served = exchange.served = gateway.served[route.upstream.name]
     if caller is None or policy is None:

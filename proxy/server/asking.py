@@ -40,7 +40,7 @@ async def _ask_and_mend(
             raise
     field, body = mended
     headers.pop("Idempotency-Key", None)  # the backend would answer as it did
-    answer = await _ask_once(exchange, served, prepared, headers, body)
+    answer = await _ask_once(exchange, served, prepared, headers, body, resends=1)
     if field is not None:
         backend, model = served.backend.name, exchange.model or ""
         exchange.gateway.refused_fields.note(backend, exchange.scope(served.backend).origin, model, field)
@@ -49,11 +49,18 @@ async def _ask_and_mend(
 
 
 async def _ask_once(
-    exchange: Exchange, served: Served, prepared: Prepared, headers: CIMultiDict[str], body: bytes
+    exchange: Exchange,
+    served: Served,
+    prepared: Prepared,
+    headers: CIMultiDict[str],
+    body: bytes,
+    *,
+    resends: int = 0,
 ) -> Answer:
     backend = served.backend
     url = backend.url(exchange.model or "", stream=prepared.upstream_stream)
-    answer = await exchange.ask(backend, url, headers, adapted(body, backend.dialect))
+    asked = adapted(body, backend.dialect)
+    answer = await exchange.ask(backend, url, headers, asked, prepared=prepared, resends=resends)
     if not prepared.same_protocol:
         headers.pop("Idempotency-Key", None)  # whatever is asked next for this client is another request
     try:

@@ -15,7 +15,7 @@ from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.canonical.loss import Loss
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
-from proxy.server import ids, rate_limits
+from proxy.server import ids, rate_limits, spans
 from proxy.server.failures import Failure, Outcome, failure_of
 from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
@@ -23,8 +23,10 @@ from proxy.server.times import Times
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy, Settings
 from proxy.settings.tenants import EndpointClass, Price
+from proxy.telemetry import trace_context
 from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
+from proxy.telemetry.trace_context import TraceContext
 from proxy.tenancy.addresses import client_ip, in_networks
 from proxy.tenancy.estimates import Learnt
 from proxy.tenancy.limits import Lease, Window
@@ -86,6 +88,7 @@ class Exchange:
         "caller",
         "client",
         "client_ip",
+        "context",
         "cost",
         "counting",
         "endpoint",
@@ -109,12 +112,12 @@ class Exchange:
         "request",
         "route",
         "served",
+        "spans",
         "spent",
         "status",
         "stop",
         "stream",
         "times",
-        "trace",
         "upstream_id",
         "usage",
         "watch",
@@ -138,7 +141,9 @@ class Exchange:
         trusted = settings.trusted_proxies
         self.client_ip = client_ip(request.remote, request.headers, trusted) if trusted else request.remote
         self.id = _trusted_id(request, settings) or ids.request_id()
-        self.trace = ids.trace_id(request.headers.get("traceparent"))
+        self.context = _trace_context(request, settings)
+        tracing = gateway.runtime.span_export is not None
+        self.spans = spans.begin(self.context, traces) if tracing and (traces := settings.traces) is not None else None
         self.watch = Watch()
         self.times = Times()
         self.first_token: float | None = None
@@ -176,6 +181,16 @@ class Exchange:
         self._extra: list[Header] = []
 
     @property
+    def trace(self) -> str:
+        """The trace id, whether or not anyone records the trace."""
+        return self.context.trace
+
+    @property
+    def sampled_trace(self) -> str | None:
+        """The trace id for who wants to refer to a trace that can be looked at, such as an exemplar."""
+        return self.context.trace if self.spans is not None else None
+
+    @property
     def losses(self) -> list[Loss]:
         """What has been lost, or refused, by now."""
         return self.prepared.losses if self.prepared is not None else self.refused_losses
@@ -193,21 +208,50 @@ class Exchange:
     # ---- the backend's side
 
     async def ask(
-        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str = "POST"
+        self,
+        backend: Backend,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: Body,
+        method: str = "POST",
+        *,
+        prepared: Prepared | None = None,
+        resends: int = 0,
     ) -> Answer:
         """Ask a backend: the one way to it. With a key that it refuses, and that has just replaced another, it is asked
-        once more with that. Raises `Rejected`."""
+        once more with that. `prepared`: what is asked; `resends`: how often it has been asked before. Raises
+        `Rejected`."""
         if not self.admitted:
             raise RuntimeError("A backend is asked for an exchange that was not admitted")
-        pool, times = self.gateway.runtime.pool, self.times
-        times.attempts.append(attempt := Attempt(backend.name))
-        answer = await pool.start(backend, url, headers, body, method, attempt)
+        answer = await self._ask(backend, url, headers, body, method, prepared, resends)
         if answer.status != 401 or (older := self._older_key(backend, body)) is None:
             return answer
         answer.close()
         headers[backend.key_header] = write_key(backend.key_header, older)
-        times.attempts.append(attempt := Attempt(backend.name))
-        return await pool.start(backend, url, headers, body, method, attempt)
+        return await self._ask(backend, url, headers, body, method, prepared, resends + 1)
+
+    async def _ask(
+        self,
+        backend: Backend,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: Body,
+        method: str,
+        prepared: Prepared | None,
+        resends: int,
+    ) -> Answer:
+        self.times.attempts.append(attempt := Attempt(backend.name))
+        span = None
+        if self.spans is not None:
+            span = self.spans.call(attempt, backend, url, prepared, resends).id
+        if backend.settings.trace_forward == "traceparent":
+            headers.update(self.context.headers(span, sampled=span is not None or self._passes_sampled))
+        return await self.gateway.runtime.pool.start(backend, url, headers, body, method, attempt)
+
+    @property
+    def _passes_sampled(self) -> bool:
+        """Whether a caller that may be believed records the trace, and nobody here has a say in it."""
+        return bool(self.context.sampled) and self.gateway.runtime.span_export is None
 
     def _older_key(self, backend: Backend, body: Body) -> str | None:
         """The key that the upstream had before its present one, where that may still be good."""
@@ -371,6 +415,20 @@ class Exchange:
             headers += self._backend_headers
         headers += self._extra
         return CIMultiDict(headers)
+
+
+def _trace_context(request: BaseRequest, settings: Settings) -> TraceContext:
+    """The caller's trace, where the settings take it over."""
+    if "traceparent" not in request.headers:  # nor has what is no HTTP any
+        return trace_context.begin()
+    traceparent = request.headers.getall("traceparent")
+    accept = settings.traces.accept if settings.traces is not None else "trusted"
+    if len(traceparent) != 1 or accept == "never":
+        return trace_context.begin()
+    believed = in_networks(request.remote, settings.trusted_proxies)
+    if not believed and accept == "trusted":
+        return trace_context.begin()
+    return trace_context.continued(traceparent[0], request.headers.getall("tracestate", ()), believed=believed)
 
 
 def _trusted_id(request: BaseRequest, settings: Settings) -> str | None:

@@ -174,6 +174,9 @@ def secrets_of(settings: Settings) -> Iterator[str]:
         password := urlsplit(settings.shared_limits.url.get_secret_value()).password
     ):
         yield from (password, unquote(password))
+    if settings.traces is not None:
+        for value in settings.traces.headers.values():
+            yield from (value.get_secret_value(), value.get_secret_value().partition(" ")[2])
     for upstream in settings.upstreams.values():
         if host_dialect(upstream.base_url) == "generic":
             address = urlsplit(upstream.base_url)

@@ -43,9 +43,9 @@ def measure(exchange: Exchange, status: int) -> None:
             traffic.unknown_fields.add(backend, "response", value=answered)
 
 
-def sampled_trace(_exchange: Exchange) -> str | None:
+def sampled_trace(exchange: Exchange) -> str | None:
     """The id of the exchange's trace, where the trace is kept: an exemplar that leads nowhere misleads."""
-    return None
+    return exchange.sampled_trace
 
 
 def usage_source(exchange: Exchange) -> str:

@@ -1,5 +1,6 @@
 """What lives as long as the process, whatever configuration is in force: connections, limits, records, what is open."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ from proxy.upstream.pool import Pool
 
 if TYPE_CHECKING:
     from proxy.server.exchange import Exchange
+    from proxy.telemetry.span_export import SpanExport
+
+_LAST_SPANS = 5.0  # seconds for them to leave at the end
 
 
 class Runtime:
@@ -49,6 +53,7 @@ class Runtime:
         self.open: set[Exchange] = set()
         self.failed_checks = ["started"]
         self.draining = False
+        self.span_export = _span_export(settings, self.metrics)
         self.pool = Pool()
         self._secrets: set[str] = set()
         self._tenants_keys: set[str] = set()
@@ -117,7 +122,20 @@ class Runtime:
             await self._keeping.close()
         await self.pool.close()
         self.tokenizers.close()
+        if self.span_export is not None:
+            await asyncio.to_thread(self.span_export.close, _LAST_SPANS)
         self.access.flush()
+
+
+def _span_export(settings: Settings, metrics: Metrics) -> "SpanExport | None":
+    """Its libraries take time and memory, so they are loaded only where there is a receiver."""
+    traces = settings.traces
+    if traces is None:
+        return None
+    from proxy.telemetry.span_export import SpanExport
+
+    headers = {name: value.get_secret_value() for name, value in traces.headers.items()}
+    return SpanExport(traces.endpoint, headers, lambda count: metrics.traffic.dropped.add("spans", value=count))
 
 
 def _limiter(settings: Settings, metrics: Metrics) -> Limiter:

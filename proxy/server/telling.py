@@ -8,7 +8,6 @@ from proxy.server.failures import DENIALS
 from proxy.server.measuring import measure, usage_source
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import timestamp
-from proxy.telemetry.losses import note_on_span
 
 
 def tell(exchange: Exchange) -> None:
@@ -18,9 +17,19 @@ def tell(exchange: Exchange) -> None:
     status = exchange.status or (499 if exchange.outcome == "cancelled" else 500)
     exchange.gateway.runtime.access.record(access_record(exchange, status))
     measure(exchange, status)
+    _tell_spans(exchange)
     _tell_losses(exchange)
     if exchange.caller is not None:
         _tell_tenant(exchange, exchange.caller.tenant)
+
+
+def _tell_spans(exchange: Exchange) -> None:
+    """Let the spans of a sampled request go."""
+    spans, export = exchange.spans, exchange.gateway.runtime.span_export
+    if spans is not None and export is not None:
+        from proxy.server.span_building import build
+
+        export.offer(build(exchange, spans))
 
 
 def access_record(exchange: Exchange, status: int) -> dict[str, object]:
@@ -62,6 +71,8 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "attempts": len(times.attempts),
         "ms": ms,
     }
+    if exchange.spans is not None:
+        fields["span_id"] = exchange.spans.id
     if exchange.key_id is not None:
         fields["tenant"] = exchange.caller.tenant.name if exchange.caller is not None else None
         fields["key_id"] = exchange.key_id
@@ -102,12 +113,11 @@ def _tell_tenant(exchange: Exchange, tenant: Tenant) -> None:
 
 
 def _tell_losses(exchange: Exchange) -> None:
-    """Count what was lost, put it on the span, and log what is new with this model."""
+    """Count what was lost, and log what is new with this model."""
     served = exchange.served
     if served is not None and (losses := exchange.losses):
         backend = served.backend.protocol
         exchange.gateway.runtime.metrics.count_losses(losses, exchange.client, backend)
-        note_on_span(losses)
         exchange.gateway.runtime.loss_log.note(losses, exchange.client, backend, _logged(exchange.model) or "")
 
 

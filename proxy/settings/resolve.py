@@ -10,6 +10,8 @@ from proxy.canonical.request import Effort
 from proxy.settings.resolve_tenants import resolve_price, resolve_tenant
 from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
 from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, SharedLimits, Timeouts, Upstream
+from proxy.settings.telemetry import Traces
+from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenants import Tenant
 from proxy.translation.profiles import base_profile
 
@@ -40,6 +42,7 @@ def resolve(file: SettingsFile) -> Settings:
         limits_file=file.state.limits_file,
         tenant_label=file.telemetry.metrics.tenant_label,
         log_format=file.telemetry.logs.format,
+        traces=_traces(file.telemetry.traces),
     )
 
 
@@ -52,6 +55,10 @@ def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
     if given.get("commit_after") == "never":
         given["commit_after"] = None
     return replace(base, **given)
+
+
+def _traces(section: TracesSection | None) -> Traces | None:
+    return None if section is None else Traces(section.endpoint, section.headers, section.sample, section.accept)
 
 
 def _tenants(file: SettingsFile, upstreams: Mapping[str, Upstream]) -> dict[str, Tenant] | None:
@@ -78,6 +85,7 @@ def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
         client_cert=entry.client_cert,
         always_stream_upstream=entry.always_stream_upstream,
         ratelimit_headers=entry.ratelimit_headers,
+        trace_forward=entry.trace_forward,
     )
 
 

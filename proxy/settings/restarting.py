@@ -22,8 +22,17 @@ def needs_restart(running: Settings, new: Settings) -> list[str]:
         "state.limits_file": running.limits_file != new.limits_file,
         "telemetry.logs.format": running.log_format != new.log_format,
         "state.on_failure": _store(running) == _store(new) and running.shared_limits != new.shared_limits,
+        "telemetry.traces": new.traces is not None and _receiver(running) != _receiver(new),
     }
     return [key for key, differs in changed.items() if differs]
+
+
+def _receiver(settings: Settings) -> tuple[str, dict[str, str]] | None:
+    """Where spans go. Which requests have some, and whether any do, may change at any time."""
+    traces = settings.traces
+    if traces is None:
+        return None
+    return traces.endpoint, {name: value.get_secret_value() for name, value in traces.headers.items()}
 
 
 def _store(settings: Settings) -> str | None:

@@ -13,6 +13,7 @@ from proxy.canonical.target import ThinkingType
 from proxy.settings.files import CaFile, ClientCert, KeptFile, SecretFile, TokenizerFile
 from proxy.settings.section import Section
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
+from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
     AdminToken,
@@ -75,7 +76,7 @@ class UpstreamEntry(Section):
     client_cert: ClientCert | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
-    trace_forward: Annotated[Literal["none"], only("none")] = "none"
+    trace_forward: Literal["none", "traceparent"] = "none"
     breaker: NotYet = None
 
 
@@ -145,7 +146,7 @@ class LogsSection(Section):
 
 
 class TelemetrySection(Section):
-    traces: NotYet = None
+    traces: TracesSection | None = None
     metrics: Annotated[MetricsSection, OrDefault] = MetricsSection()
     logs: Annotated[LogsSection, OrDefault] = LogsSection()
 

@@ -15,6 +15,7 @@ from pydantic import SecretBytes, SecretStr
 
 from proxy.canonical.target import ModelProfile
 from proxy.settings.losses import LossPolicy
+from proxy.settings.telemetry import Traces
 from proxy.settings.tenants import Network, Price, Tenant
 from proxy.translation.profiles import profile_of
 
@@ -100,6 +101,7 @@ class Upstream:
     client_cert: Path | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
+    trace_forward: Literal["none", "traceparent"] = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ class Settings:
     limits_file: Path | None = None
     tenant_label: bool = True
     log_format: Literal["json", "text"] = "json"
+    traces: Traces | None = None  # None sends no spans
 
     def route(self, model_name: str) -> ModelRoute | None:
         """The first entry whose pattern matches the name that the client asked for."""

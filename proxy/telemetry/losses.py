@@ -7,14 +7,12 @@ there is no flood.
 import logging
 from collections.abc import Iterable, Sequence
 
-from opentelemetry import trace
-
 from proxy.canonical.loss import Loss
 from proxy.canonical.loss_rules import ABOUT
 
 log = logging.getLogger("dragoman.loss")
 
-_EVENTS = 32  # that one span gets
+_EVENTS = 32  # of one span
 _MOST = 10_000  # pairs that are remembered; clients may make up names of models
 
 
@@ -46,14 +44,11 @@ class LossLog:
             )
 
 
-def note_on_span(losses: Sequence[Loss]) -> None:
-    """Put the losses on the span that is current, if there is one that is kept (operations.md 3.1)."""
-    span = trace.get_current_span()
-    if not span.is_recording():
-        return
-    span.set_attribute("dragoman.loss.count", len(losses))
-    for loss in losses[:_EVENTS]:
-        attributes = {"rule": loss.rule.value, "level": loss.level, "path": loss.path}
-        span.add_event("dragoman.translation.loss", attributes)
+def loss_events(losses: Sequence[Loss]) -> list[dict[str, str | int]]:
+    """The attributes of a span's events, one for each loss up to a bound, then one for the rest (operations.md 3.1)."""
+    told: list[dict[str, str | int]] = [
+        {"rule": loss.rule.value, "level": loss.level, "path": loss.path} for loss in losses[:_EVENTS]
+    ]
     if (more := len(losses) - _EVENTS) > 0:
-        span.add_event("dragoman.translation.loss", {"remaining": more})
+        told.append({"remaining": more})
+    return told

@@ -1,15 +1,12 @@
-"""Ids of requests and traces."""
+"""Ids of requests."""
 
-import re
 import uuid
 
 import pytest
 
-from proxy.server.ids import client_id, request_id, trace_id
+from proxy.server.ids import client_id, request_id
 
 DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-PARENT = "00f067aa0ba902b7"
 
 
 def test_a_request_id_is_a_uuid_of_version_7_in_base_32() -> None:
@@ -27,41 +24,6 @@ def test_request_ids_sort_by_the_time_they_were_made(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("time.time_ns", lambda now=nanoseconds: now)
         made.append(request_id())
     assert made == sorted(made)
-
-
-@pytest.mark.parametrize(
-    "traceparent",
-    [
-        f"00-{TRACE}-{PARENT}-01",
-        f"00-{TRACE}-{PARENT}-ff",
-        f"01-{TRACE}-{PARENT}-01",
-        f"cc-{TRACE}-{PARENT}-01-what-the-future-brings",
-    ],
-)
-def test_a_valid_trace_is_continued(traceparent: str) -> None:
-    assert trace_id(traceparent) == TRACE
-
-
-@pytest.mark.parametrize(
-    "traceparent",
-    [
-        None,
-        "",
-        f"00-{TRACE}-{PARENT}",
-        f"00-{TRACE}-{PARENT}-01-more",
-        f"00-{TRACE.upper()}-{PARENT}-01",
-        f"ff-{TRACE}-{PARENT}-01",
-        f"00-{'0' * 32}-{PARENT}-01",
-        f"00-{TRACE}-{'0' * 16}-01",
-        f"cc-{TRACE}-{PARENT}-01.more",
-        f" 00-{TRACE}-{PARENT}-01",
-        f"00-{TRACE}-{PARENT}-01\n",
-    ],
-)
-def test_an_invalid_one_is_replaced(traceparent: str | None) -> None:
-    made = trace_id(traceparent)
-    assert re.fullmatch(r"[0-9a-f]{32}", made)
-    assert made != TRACE
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,6 @@ workers: 4
 @pytest.mark.parametrize(
     "line",
     [
-        "telemetry: {traces: {accept: always}}",
         "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
@@ -78,7 +77,7 @@ def test_choices_are_few_or_the_key_is_absent(tmp_path: Path, most: object) -> N
     assert mistake.field == "models[0].fan_out"
 
 
-@pytest.mark.parametrize("field", ["breaker: {}", "trace_forward: traceparent"])
+@pytest.mark.parametrize("field", ["breaker: {}"])
 def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str) -> None:
     [mistake] = mistakes(tmp_path, f"upstreams: [{{name: a, protocol: chat, base_url: http://a, {field}}}]")
     assert mistake.field == f"upstreams[0].{field.partition(':')[0]}"

@@ -1,0 +1,208 @@
+"""The spans of one exchange that has ended, made from what `spans.py` kept of it (operations.md 3.1).
+
+They are built at once with their moments, which costs less than to have them open while the request runs. Loaded only
+where spans are sent. Nothing that a client or a model wrote goes in, but names of models.
+"""
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+
+from proxy import __version__
+from proxy.canonical.usage import Usage
+from proxy.server.exchange import Exchange
+from proxy.server.spans import Call, Spans
+from proxy.telemetry import semconv
+from proxy.telemetry.losses import loss_events
+from proxy.telemetry.span_export import RESOURCE
+
+_Attributes = dict[str, str | int | float | bool | Sequence[str]]
+
+_SCOPE = InstrumentationScope("dragoman", __version__)
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET = Status(StatusCode.UNSET)
+_FAILED = Status(StatusCode.ERROR)
+_LONGEST = 128  # characters of a name that a client or a backend gave
+
+
+def build(exchange: Exchange, spans: Spans) -> list[ReadableSpan]:
+    """The server's span first, then one for each request to a model."""
+    ended = perf_counter()
+    context, trace = exchange.context, int(exchange.trace, 16)
+    state = TraceState(context.state)
+    own = SpanContext(trace, int(spans.id, 16), False, _SAMPLED, state)
+    parent = None
+    if context.parent is not None:
+        parent = SpanContext(trace, int(context.parent, 16), True, _SAMPLED, state)
+    name, attributes = _server(exchange)
+    built = [
+        ReadableSpan(
+            name,
+            own,
+            parent,
+            RESOURCE,
+            attributes,
+            events=[Event(name, told, spans.unix_ns(at)) for name, told, at in _events(exchange, spans, ended)],
+            kind=SpanKind.SERVER,
+            status=_FAILED if semconv.ERROR_TYPE in attributes else _UNSET,
+            start_time=spans.unix_ns(spans.started),
+            end_time=spans.unix_ns(ended),
+            instrumentation_scope=_SCOPE,
+        )
+    ]
+    operation = _operation(exchange)
+    for call in spans.calls if operation is not None else ():
+        attributes = _inference(exchange, spans, call, operation or "")
+        model = attributes.get(semconv.REQUEST_MODEL)
+        built.append(
+            ReadableSpan(
+                f"{operation} {model}" if model else operation or "",
+                SpanContext(trace, int(call.id, 16), False, _SAMPLED, state),
+                own,
+                RESOURCE,
+                attributes,
+                kind=SpanKind.CLIENT,
+                status=_FAILED if semconv.ERROR_TYPE in attributes else _UNSET,
+                start_time=spans.unix_ns(call.attempt.started),
+                end_time=spans.unix_ns(call.attempt.ended or ended),
+                instrumentation_scope=_SCOPE,
+            )
+        )
+    return built
+
+
+def _server(exchange: Exchange) -> tuple[str, _Attributes]:
+    """The name and the attributes. A request that was refused is no error of the server, nor is a client that left."""
+    request = exchange.request
+    method = request.method if request.method in semconv.METHODS else semconv.OTHER
+    route = _route(exchange)
+    attributes: _Attributes = {
+        semconv.METHOD: method,
+        semconv.SCHEME: "http",
+        semconv.REQUEST_ID: exchange.id,
+        semconv.CLIENT_PROTOCOL: exchange.client,
+    }
+    if route is not None:
+        attributes[semconv.ROUTE] = route
+        attributes[semconv.URL_PATH] = route  # ids and whatever else a caller puts into a path stay out
+    if exchange.status:
+        attributes[semconv.STATUS] = exchange.status
+    if exchange.caller is not None:
+        attributes[semconv.TENANT] = exchange.caller.tenant.name
+    if exchange.served is not None:
+        attributes[semconv.BACKEND_PROTOCOL] = exchange.served.backend.protocol
+        attributes[semconv.UPSTREAM] = exchange.served.backend.name
+    if losses := exchange.losses:
+        attributes[semconv.LOSS_COUNT] = len(losses)
+    if exchange.status >= 500:
+        attributes[semconv.ERROR_TYPE] = exchange.reason or str(exchange.status)
+    elif _broke(exchange):
+        attributes[semconv.ERROR_TYPE] = exchange.reason or semconv.OTHER
+    verb = "HTTP" if method == semconv.OTHER else method
+    return (verb if route is None else f"{verb} {route}"), attributes
+
+
+def _route(exchange: Exchange) -> str | None:
+    """Of a closed set, whatever paths callers make up; None for what does not exist."""
+    if exchange.route == "unmatched":
+        return None
+    whole = exchange.request.path.rstrip("/").endswith(exchange.route)
+    return f"/v1{exchange.route}" if whole else f"/v1{exchange.route}/{{rest}}"
+
+
+def _broke(exchange: Exchange) -> bool:
+    """Whether an error was told inside a stream that had begun well."""
+    return 0 < exchange.status < 400 and exchange.reason is not None and exchange.outcome != "cancelled"
+
+
+def _events(exchange: Exchange, spans: Spans, ended: float) -> list[tuple[str, Mapping[str, str | int], float]]:
+    """(name, attributes, moment)"""
+    events: list[tuple[str, Mapping[str, str | int], float]] = [
+        (semconv.LOSS_EVENT, told, ended) for told in loss_events(exchange.losses)
+    ]
+    events += [
+        (semconv.RETRY_EVENT, {semconv.ATTEMPT: call.number}, call.attempt.started)
+        for call in spans.calls
+        if call.resends
+    ]
+    if exchange.outcome == "cancelled":
+        events.append((semconv.DISCONNECTED_EVENT, {}, ended))
+    return sorted(events, key=lambda event: event[2])
+
+
+def _operation(exchange: Exchange) -> str | None:
+    """What a model is asked for; None where none is, such as for a count of tokens."""
+    match exchange.endpoint:
+        case "generate":
+            return semconv.CHAT
+        case "other" if exchange.route == "/embeddings":
+            return semconv.EMBEDDINGS
+        case "stored" if exchange.route == "/responses" and exchange.request.method == "GET":
+            return semconv.FETCH if exchange.request.path.count("/") <= _FETCHED else None
+        case _:
+            return None
+
+
+_FETCHED = 3  # slashes in the path of a stored response; its parts have more
+
+
+def _inference(exchange: Exchange, spans: Spans, call: Call, operation: str) -> _Attributes:
+    backend = call.backend
+    attributes: _Attributes = {
+        semconv.OPERATION: operation,
+        semconv.PROVIDER: semconv.provider(backend.dialect.family, backend.name),
+        semconv.REQUEST_ID: exchange.id,
+        semconv.CLIENT_PROTOCOL: exchange.client,
+        semconv.BACKEND_PROTOCOL: backend.protocol,
+        semconv.UPSTREAM: backend.name,
+        semconv.ATTEMPT: call.number,
+        **spans.asked_for,
+    }
+    if exchange.model is not None:
+        attributes[semconv.REQUEST_MODEL] = exchange.model[:_LONGEST].encode(errors="replace").decode()
+    if call.prepared is not None and call.prepared.upstream_stream:
+        attributes[semconv.STREAM] = True
+    if exchange.caller is not None:
+        attributes[semconv.TENANT] = exchange.caller.tenant.name
+    if call.host is not None:
+        attributes[semconv.SERVER_ADDRESS] = call.host
+        attributes[semconv.SERVER_PORT] = call.port or 443
+    if call.resends:
+        attributes[semconv.RESEND_COUNT] = call.resends
+    if call.attempt.code:
+        attributes[semconv.STATUS] = call.attempt.code
+    if not 200 <= call.attempt.code < 300:
+        attributes[semconv.ERROR_TYPE] = (
+            str(call.attempt.code) if call.attempt.code else exchange.reason or semconv.OTHER
+        )
+        return attributes
+    _add_answer(exchange, spans, call, operation, attributes)
+    return attributes
+
+
+def _add_answer(exchange: Exchange, spans: Spans, call: Call, operation: str, attributes: _Attributes) -> None:
+    answers = [each for each in spans.calls if each.prepared is call.prepared and 200 <= each.attempt.code < 300]
+    last = call is answers[-1]
+    alone = len(answers) == 1 and exchange.prepared is call.prepared
+    if exchange.outcome != "ok" and last:
+        attributes[semconv.ERROR_TYPE] = exchange.reason or exchange.outcome
+    if last and alone and exchange.stop is not None:
+        attributes[semconv.FINISH_REASONS] = (semconv.FINISH[exchange.stop.kind],)
+    if alone and exchange.first_token is not None:
+        attributes[semconv.FIRST_CHUNK] = exchange.first_token - call.attempt.started
+    usage = exchange.usage if alone else _used(call, answers)
+    if usage is not None and not usage.estimated and operation != semconv.FETCH:
+        attributes[semconv.INPUT_TOKENS] = usage.prompt
+        attributes[semconv.OUTPUT_TOKENS] = usage.output
+        attributes[semconv.CACHE_READ_TOKENS] = usage.cache_read
+        attributes[semconv.CACHE_WRITE_TOKENS] = usage.cache_write
+        attributes[semconv.REASONING_TOKENS] = usage.reasoning
+
+
+def _used(call: Call, answers: list[Call]) -> Usage | None:
+    """What one of several answers used, as far as it told."""
+    rounds = call.prepared.rounds() if call.prepared is not None else []
+    return rounds[answers.index(call)].told if len(rounds) == len(answers) else None

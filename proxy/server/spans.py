@@ -1,0 +1,104 @@
+"""What is kept of a sampled request while it runs: ids and moments. Spans are made of it when it has ended.
+
+A request that is not sampled has none of this, and costs one look at `Exchange.spans`.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from time import perf_counter
+
+from yarl import URL
+
+from proxy.settings.telemetry import Traces
+from proxy.telemetry import semconv
+from proxy.telemetry.trace_context import TraceContext
+from proxy.translation.prepared import Prepared
+from proxy.upstream.attempt import Attempt
+from proxy.upstream.backend import Backend
+
+_ASKED_FOR: Mapping[str, str] = {
+    "max_tokens": semconv.MAX_TOKENS,
+    "max_completion_tokens": semconv.MAX_TOKENS,
+    "max_output_tokens": semconv.MAX_TOKENS,
+    "temperature": semconv.TEMPERATURE,
+    "top_p": semconv.TOP_P,
+    "top_k": semconv.TOP_K,
+    "frequency_penalty": semconv.FREQUENCY_PENALTY,
+    "presence_penalty": semconv.PRESENCE_PENALTY,
+    "seed": semconv.SEED,
+}
+_WHOLE = frozenset({semconv.MAX_TOKENS, semconv.TOP_K, semconv.SEED})
+_LARGEST = 2**63
+_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+
+
+class Call:
+    """The span of one request to a backend. `resends`: how often what it asks was asked before. `number`: from 1, over
+    all of the exchange."""
+
+    __slots__ = ("attempt", "backend", "host", "id", "number", "port", "prepared", "resends")
+
+    def __init__(
+        self, number: int, attempt: Attempt, backend: Backend, url: URL, prepared: Prepared | None, resends: int
+    ) -> None:
+        self.id = os.urandom(8).hex()
+        self.number = number
+        self.attempt = attempt
+        self.backend = backend
+        self.host, self.port = url.host, url.port
+        self.prepared = prepared
+        self.resends = resends
+
+
+class Spans:
+    """Of one exchange. `id`: of the server's span."""
+
+    __slots__ = ("_epoch", "asked_for", "calls", "id", "started")
+
+    def __init__(self) -> None:
+        self.id = os.urandom(8).hex()
+        self.started = perf_counter()
+        self._epoch = time.time_ns() - round(self.started * 1e9)
+        self.calls: list[Call] = []
+        self.asked_for: dict[str, str | int | float] = {}
+
+    def call(self, attempt: Attempt, backend: Backend, url: URL, prepared: Prepared | None, resends: int) -> Call:
+        """A request to a backend begins."""
+        call = Call(len(self.calls) + 1, attempt, backend, url, prepared, resends)
+        self.calls.append(call)
+        return call
+
+    def note_request(self, wire: Mapping[str, object]) -> None:
+        """What a request for a model asks for: numbers and words of closed sets, and no text of the client's."""
+        told = self.asked_for
+        for field, name in _ASKED_FOR.items():
+            number = wire.get(field)
+            if type(number) is int and abs(number) < _LARGEST:
+                told[name] = number if name in _WHOLE else float(number)
+            elif type(number) is float and name not in _WHOLE:
+                told[name] = number
+        if type(choices := wire.get("n")) is int and 1 < choices < _LARGEST:
+            told[semconv.CHOICE_COUNT] = choices
+        for given in (wire.get("reasoning_effort"), _effort(wire.get("reasoning")), _effort(wire.get("output_config"))):
+            if type(given) is str and given in _EFFORTS:
+                told[semconv.REASONING_LEVEL] = given
+
+    def unix_ns(self, moment: float) -> int:
+        """A moment of `perf_counter` as Unix nanoseconds."""
+        return self._epoch + round(moment * 1e9)
+
+
+def begin(context: TraceContext, traces: Traces) -> Spans | None:
+    """None for a request that is not sampled. A trace that begins here is decided by its id, one of a caller that is
+    believed by the caller, and any other by chance: who makes up an id must not make up the decision."""
+    sampled = context.sampled
+    if context.parent is None:
+        sampled = int(context.trace[16:], 16) < traces.bound
+    elif sampled is None:
+        sampled = int.from_bytes(os.urandom(8)) < traces.bound
+    return Spans() if sampled else None
+
+
+def _effort(section: object) -> object:
+    return section.get("effort") if type(section) is dict else None

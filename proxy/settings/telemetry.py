@@ -1,0 +1,25 @@
+"""What the server needs to know of the telemetry that it sends."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import SecretStr
+
+Accept = Literal["always", "trusted", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """Where spans go, by OTLP over HTTP, and of which requests. `sample`: the share, 0 to 1, of those whose trace
+    begins here. `accept`: whose trace is continued (operations.md 2.2)."""
+
+    endpoint: str
+    headers: Mapping[str, SecretStr] = field(default_factory=dict)
+    sample: float = 0.1
+    accept: Accept = "trusted"
+
+    @property
+    def bound(self) -> int:
+        """Ids of 64 bits below it are sampled."""
+        return round(self.sample * 2**64)
