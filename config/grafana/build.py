@@ -231,8 +231,8 @@ TRANSLATION = [
         "lose a little; a jump means that a client began to use something new.",
         [
             query(
-                f"{rate('dragoman_translation_requests_with_loss_total', by='client, backend')} / "
-                f"{rate('dragoman_requests_total', by='client, backend')}",
+                f"clamp_max({rate('dragoman_translation_requests_with_loss_total', by='client, backend')} / "
+                f"{rate('dragoman_requests_total', by='client, backend')}, 1)",
                 PAIR,
             )
         ],
