@@ -55,6 +55,7 @@ check-image:
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.translate
+	$(BIN)/python -m tests.bench.policy
 
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q

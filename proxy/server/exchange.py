@@ -358,8 +358,8 @@ class Exchange:
         served = self.served
         if served is not None:
             self._note_remaining(served.backend, headers)
-        if served is None or served.backend.settings.ratelimit_headers == "drop":
-            return
+        if served is None or self.windows or served.backend.settings.ratelimit_headers == "drop":
+            return  # the limits of a tenant stand in their place
         client_is_messages = self.client == "messages"
         if client_is_messages == (served.backend.protocol == "messages"):
             same = _SAME_PROTOCOL if self.client == served.backend.protocol else frozenset()
