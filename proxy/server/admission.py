@@ -1,7 +1,7 @@
 """Whether a request may go on, and what it holds while it does: the one place for all endpoints (operations.md 1).
 
 Around a handler stands `Admission`: it knows who calls, and settles at the end, whatever the end is. A handler has to
-call `admit`, or `admit_without_body`, before it asks a backend; what has not been admitted can't (`Exchange.ask`).
+call `admit`, or one of its like, before it asks a backend; what has not been admitted can't (`Exchange.ask`).
 """
 
 import time

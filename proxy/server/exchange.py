@@ -11,23 +11,23 @@ from aiohttp.web import BaseRequest, Response, StreamResponse
 from multidict import CIMultiDict
 from yarl import URL
 
-from proxy.canonical.errors import Error, ErrorClass, Reason
+from proxy.canonical.errors import Error, Reason
 from proxy.canonical.loss import Loss
 from proxy.canonical.stop import Stop
 from proxy.canonical.usage import Usage
 from proxy.server import ids, rate_limits, spans
+from proxy.server.arrival import trace_context_of, trusted_id
 from proxy.server.failures import Failure, Outcome, failure_of
 from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
+from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
 from proxy.server.times import Times
 from proxy.server.watch import Watch
-from proxy.settings import LossPolicy, Settings
+from proxy.settings import LossPolicy
 from proxy.settings.tenants import EndpointClass, Price
-from proxy.telemetry import trace_context
 from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
-from proxy.telemetry.trace_context import TraceContext
-from proxy.tenancy.addresses import client_ip, in_networks
+from proxy.tenancy.addresses import client_ip
 from proxy.tenancy.estimates import Learnt
 from proxy.tenancy.limits import Lease, Window
 from proxy.tenancy.tenants import Caller
@@ -41,29 +41,10 @@ from proxy.upstream.backend import Backend, write_key
 from proxy.upstream.headers import client_account
 from proxy.upstream.pool import Answer, Body
 
-Header = tuple[str, str]
-
 SERVER = "dragoman"
 JSON = "application/json"
 EVENTS = "text/event-stream; charset=utf-8"
 
-_LOSSES_SHOWN = 20
-_VALUE_LIMIT = 1000  # characters of one header: aiohttp's clients stop at 8190, so keep far below
-_PRECEDENCE = {"approx": 0, "drop": 1, "refuse": 2}
-
-# Headers of a backend that a client of the same protocol gets as they are, beside the rate limits (mapping.md 15.3).
-_SAME_PROTOCOL = frozenset({"openai-processing-ms", "openai-version"})
-_LIMIT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "anthropic-priority-", "anthropic-fast-")
-# What is left of a backend's limits, by its protocol.
-_OPENAI_REMAINING = (("requests", "x-ratelimit-remaining-requests"), ("tokens", "x-ratelimit-remaining-tokens"))
-_REMAINING: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "chat": _OPENAI_REMAINING,
-    "responses": _OPENAI_REMAINING,
-    "messages": (
-        ("requests", "anthropic-ratelimit-requests-remaining"),
-        ("tokens", "anthropic-ratelimit-tokens-remaining"),
-    ),
-}
 # Headers of an answer that say what its body is.
 _ABOUT_BODY = ("Content-Type", "Content-Disposition")
 
@@ -140,8 +121,8 @@ class Exchange:
         settings = gateway.settings
         trusted = settings.trusted_proxies
         self.client_ip = client_ip(request.remote, request.headers, trusted) if trusted else request.remote
-        self.id = _trusted_id(request, settings) or ids.request_id()
-        self.context = _trace_context(request, settings)
+        self.id = trusted_id(request, settings) or ids.request_id()
+        self.context = trace_context_of(request, settings)
         tracing = gateway.runtime.span_export is not None
         self.spans = spans.begin(self.context, traces) if tracing and (traces := settings.traces) is not None else None
         self.watch = Watch()
@@ -316,7 +297,7 @@ class Exchange:
     def refuse_as_told(self, error: Error, status: int, body: bytes) -> Response:
         """An error whose body is there already: `error` only tells what its headers say."""
         self.note_error(error)
-        self._extra.extend(_error_headers(error))
+        self._extra.extend(error_headers(error))
         return self.respond(status, body)
 
     def note_error(self, error: Error) -> None:
@@ -341,8 +322,9 @@ class Exchange:
 
     def scrub_all(self, text: str) -> str:
         """The same for records, which must not show a client's own key either."""
+        shown = self.scrub(text)
         key = self.account(self.served.backend).key if self.served is not None else None
-        return ManySecrets([] if key is None else [key])(self.scrub(text))
+        return shown if key is None else ManySecrets([key])(shown)
 
     def add_header(self, name: str, value: str) -> None:
         """A further header for the reply, when it has not begun."""
@@ -360,37 +342,12 @@ class Exchange:
             self._note_remaining(served.backend, headers)
         if served is None or self.windows or served.backend.settings.ratelimit_headers == "drop":
             return  # the limits of a tenant stand in their place
-        client_is_messages = self.client == "messages"
-        if client_is_messages == (served.backend.protocol == "messages"):
-            same = _SAME_PROTOCOL if self.client == served.backend.protocol else frozenset()
-            self._backend_headers = [
-                (name, value)
-                for name, value in headers.items()
-                if (lower := name.lower()).startswith(_LIMIT_PREFIXES) or lower in same
-                if value.isascii() and len(value) <= _VALUE_LIMIT
-            ]
-        elif client_is_messages:
-            self._backend_headers = rate_limits.translate(headers, "openai", "anthropic", time.time())
-        else:
-            self._backend_headers = rate_limits.translate(headers, "anthropic", "openai", time.time())
-        if self._backend_headers:
-            self._backend_headers = self._without_secrets(self._backend_headers)
+        self._backend_headers = limits_told(headers, self.client, served.backend.protocol, self.scrub)
 
     def _note_remaining(self, backend: Backend, headers: Mapping[str, str]) -> None:
         traffic = self.gateway.runtime.metrics.traffic
-        told = traffic.ratelimit_remaining
-        for kind, name in _REMAINING[backend.protocol]:
-            value = headers.get(name)
-            if value is not None and value.isascii() and value.isdigit() and len(value) < 16:
-                told.put(traffic.upstream(backend.name), kind, value=int(value))
-
-    def _without_secrets(self, headers: list[Header]) -> list[Header]:
-        """A backend may put what it was told where it likes."""
-        values = "\n".join(value for _, value in headers)
-        shown = self.scrub(values)
-        if shown == values:
-            return headers
-        return [(name, self.scrub(value)) for name, value in headers]
+        for kind, left in remaining(headers, backend.protocol):
+            traffic.ratelimit_remaining.put(traffic.upstream(backend.name), kind, value=left)
 
     # ---- the parts of a reply
 
@@ -415,55 +372,3 @@ class Exchange:
             headers += self._backend_headers
         headers += self._extra
         return CIMultiDict(headers)
-
-
-def _trace_context(request: BaseRequest, settings: Settings) -> TraceContext:
-    """The caller's trace, where the settings take it over."""
-    if "traceparent" not in request.headers:  # nor has what is no HTTP any
-        return trace_context.begin()
-    traceparent = request.headers.getall("traceparent")
-    accept = settings.traces.accept if settings.traces is not None else "trusted"
-    if len(traceparent) != 1 or accept == "never":
-        return trace_context.begin()
-    believed = in_networks(request.remote, settings.trusted_proxies)
-    if not believed and accept == "trusted":
-        return trace_context.begin()
-    return trace_context.continued(traceparent[0], request.headers.getall("tracestate", ()), believed=believed)
-
-
-def _trusted_id(request: BaseRequest, settings: Settings) -> str | None:
-    """The id that a trusted proxy has given the request (operations.md 2.1)."""
-    names = settings.trust_request_id_from
-    if not names or not in_networks(request.remote, settings.trusted_proxies):
-        return None
-    return next((given for name in names if (given := ids.client_id(request.headers.get(name)))), None)
-
-
-def _error_headers(error: Error) -> list[Header]:
-    headers: list[Header] = []
-    if error.reason is not None:
-        headers.append(("dragoman-reason", error.reason.value))
-    if error.retry_after is not None:
-        headers += rate_limits.write_retry_after(error.retry_after)
-    if error.kind is ErrorClass.QUOTA:
-        headers.append(("x-should-retry", "false"))
-    elif error.should_retry is not None:
-        headers.append(("x-should-retry", "true" if error.should_retry else "false"))
-    return headers
-
-
-def loss_header(losses: list[Loss]) -> str:
-    """`<rule>;<level>, …`: each rule once, with its gravest level, at most 20 (mapping.md 0.2)."""
-    gravest: dict[str, str] = {}
-    for loss in losses:
-        rule, level = loss.rule.value, loss.level
-        if rule not in gravest or _PRECEDENCE[gravest[rule]] < _PRECEDENCE[level]:
-            gravest[rule] = level
-    return ", ".join(f"{rule};{level}" for rule, level in list(gravest.items())[:_LOSSES_SHOWN])
-
-
-def header_text(text: str) -> str:
-    """`text` as a header can hold it: visible ASCII, bounded."""
-    if not (text.isascii() and text.isprintable()):
-        text = "".join(character if " " <= character <= "~" else "?" for character in text)
-    return text[:_VALUE_LIMIT]
