@@ -19,7 +19,7 @@ def measure(exchange: Exchange, status: int) -> None:
     total = perf_counter() - times.started
     backend = served.backend.protocol if served is not None else NONE
     upstream = traffic.upstream(served.backend.name if served is not None else None)
-    model, trace = traffic.model(exchange.alias), sampled_trace(exchange)
+    model, trace = traffic.model(exchange.alias), exchange.sampled_trace
     traffic.requests.add(client, backend, model, str(status), outcome)
     stream = "true" if exchange.stream else "false"
     traffic.duration.of(client, backend, model, stream).observe(total, trace)
@@ -41,11 +41,6 @@ def measure(exchange: Exchange, status: int) -> None:
             traffic.unknown_fields.add(client, "request", value=asked)
         if answered:
             traffic.unknown_fields.add(backend, "response", value=answered)
-
-
-def sampled_trace(exchange: Exchange) -> str | None:
-    """The id of the exchange's trace, where the trace is kept: an exemplar that leads nowhere misleads."""
-    return exchange.sampled_trace
 
 
 def usage_source(exchange: Exchange) -> str:

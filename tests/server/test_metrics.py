@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from proxy.server import measuring
+from proxy.server.exchange import Exchange
 from proxy.settings import LossPolicy, Timeouts
 from proxy.settings.tenants import TenantLimits
 from tests.server.serving import (
@@ -132,7 +132,7 @@ async def test_who_leaves_is_counted_by_when() -> None:
 
 
 async def test_a_trace_that_is_kept_is_an_exemplar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "sampled_trace", lambda _exchange: "a" * 32)
+    monkeypatch.setattr(Exchange, "sampled_trace", "a" * 32)
     async with before("messages", says_hello("messages", streamed=False)) as (proxy, _):
         await proxy.post(PATHS["chat"], REQUESTS["chat"])
         text = await text_of(proxy, OPENMETRICS)
