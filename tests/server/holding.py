@@ -15,56 +15,30 @@ import yaml
 from tests.harness.http_wire import body_pieces, read_head
 from tests.server.serving import EVENTS, REPLIES
 from tests.server.test_lifecycle import Running
+from tests.upstream.listening import Listening
 from tests.upstream.scripted import LAST, chunk, head, reply
 
 RUN = "import sys, proxy.cli; sys.exit(proxy.cli.main())"
 BEGUN = 2  # events of a stream before it is held
 
 
-class Holding:
+class Holding(Listening):
     """Answers Chat. `good`: the keys that it takes; `keys`: those it was asked with, in order; `open`: streams that are
-    held now; `let_go`: set it to end them. `connections`: how many there have been."""
+    held now; `let_go`: set it to end them."""
 
     def __init__(self, *good: str) -> None:
+        super().__init__()
         self.good = set(good)
         self.keys: list[str] = []
         self.open = 0
-        self.connections = 0
         self.let_go = asyncio.Event()
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def base_url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-
-    async def __aenter__(self) -> "Holding":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=2000)
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.connections += 1
-        try:
-            while True:
-                asked = await read_head(reader)
-                body = b"".join([piece async for piece in body_pieces(reader, asked, to_end=False)])
-                await self._answer(asked.header("authorization").removeprefix("Bearer "), json.loads(body), writer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the proxy has left, or the test has
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+        """One request, which is a stream that is held, or not."""
+        asked = await read_head(reader)
+        body = b"".join([piece async for piece in body_pieces(reader, asked, to_end=False)])
+        await self._answer(asked.header("authorization").removeprefix("Bearer "), json.loads(body), writer)
+        return True
 
     async def _answer(self, key: str, asked: Mapping[str, object], writer: asyncio.StreamWriter) -> None:
         self.keys.append(key)

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
@@ -12,7 +13,7 @@ from proxy.settings.tenants import ModelRules, NameRules, TenantLimits, ToolRule
 from tests.server.policy_rules import EVERYTHING
 from tests.server.serving import PATHS, REQUESTS, Proxy, says_hello
 from tests.server.tenancy import bearer, let_in, tenant
-from tests.upstream.scripted import reply
+from tests.upstream.scripted import Scripted, reply
 
 RULES = ModelRules(NameRules(("good-*", "Dear"), ("good-dear", "good-d?arer", "dear")))
 BACKENDS: dict[str, ProtocolName] = {
@@ -59,14 +60,14 @@ NAMES = [
 ]
 
 
+def ruled(protocol: ProtocolName) -> AbstractAsyncContextManager[tuple[Proxy, Scripted]]:
+    """A tenant with `RULES`, before a backend that answers."""
+    return let_in(protocol, says_hello(protocol, streamed=False), tenants=[tenant(models=RULES)])
+
+
 @pytest.mark.parametrize("client", PATHS)
 async def test_no_spelling_of_a_name_leads_to_a_denied_model(client: str) -> None:
-    async with let_in(
-        BACKENDS[client], says_hello(BACKENDS[client], streamed=False), tenants=[tenant(models=RULES)]
-    ) as (
-        proxy,
-        backend,
-    ):
+    async with ruled(BACKENDS[client]) as (proxy, backend):
         for name in NAMES:
             status, _, answered = await proxy.post(PATHS[client], raw_with(client, f'"model": "{name}"'), bearer())
             assert (status in (400, 404), backend.asked) == (True, []), (name, answered)
@@ -103,12 +104,7 @@ MEMBERS = [
 
 @pytest.mark.parametrize("client", PATHS)
 async def test_no_other_member_leads_to_a_denied_model(client: str) -> None:
-    async with let_in(
-        BACKENDS[client], says_hello(BACKENDS[client], streamed=False), tenants=[tenant(models=RULES)]
-    ) as (
-        proxy,
-        backend,
-    ):
+    async with ruled(BACKENDS[client]) as (proxy, backend):
         for members in MEMBERS:
             status, _, answered = await proxy.post(PATHS[client], raw_with(client, members), bearer())
             if client in PASSED_ON:

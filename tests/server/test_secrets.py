@@ -18,6 +18,7 @@ from tests.harness.redis_server import RedisServer
 from tests.server.holding import Process, process_of
 from tests.server.serving import PATHS, REQUESTS
 from tests.server.tenancy import a_key
+from tests.upstream.listening import Listening
 from tests.upstream.scripted import LAST, chunk, head, reply
 
 PROMPT, ANSWER = "the purple walrus whispers", "a crimson teapot replies"
@@ -89,52 +90,27 @@ def _forms(secret: str) -> Iterator[str]:
         yield whole[4:-4]
 
 
-class Echo:
+class Echo(Listening):
     """A backend that tells whatever it was told, in every place that it can. What it does is the end of the model."""
 
     def __init__(self) -> None:
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        super().__init__()
         self.heard = ""
 
-    @property
-    def base_url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-
-    async def __aenter__(self) -> "Echo":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            while True:
-                asked = await read_head(reader)
-                body = b"".join([piece async for piece in body_pieces(reader, asked, to_end=False)])
-                values = [value for name, value in asked.headers if name.lower() in TELLING]
-                # Without its scheme, by which any bearer's key is known.
-                told = " and ".join(value.removeprefix("Bearer ") for value in values)
-                self.heard += told
-                wire = json.loads(body) if body else {}
-                path = asked.line.split()[1]
-                path = path.partition("?")[0]
-                for answer in _answers(path, str(wire.get("model")), told, streamed=wire.get("stream") is True):
-                    writer.write(answer)
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the proxy has left, or the test has
-        finally:
-            self._tasks.discard(task)
-            writer.close()
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+        """Whatever is asked."""
+        asked = await read_head(reader)
+        body = b"".join([piece async for piece in body_pieces(reader, asked, to_end=False)])
+        values = [value for name, value in asked.headers if name.lower() in TELLING]
+        # Without its scheme, by which any bearer's key is known.
+        told = " and ".join(value.removeprefix("Bearer ") for value in values)
+        self.heard += told
+        wire = json.loads(body) if body else {}
+        path = asked.line.split()[1]
+        path = path.partition("?")[0]
+        for answer in _answers(path, str(wire.get("model")), told, streamed=wire.get("stream") is True):
+            writer.write(answer)
+        return True
 
 
 def _answers(path: str, model: str, told: str, *, streamed: bool) -> Sequence[bytes]:

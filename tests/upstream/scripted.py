@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.upstream.listening import Listening
+
 
 class Hold:
     """Wait until the other side closes the connection."""
@@ -58,49 +60,16 @@ def stream(*pieces: bytes | str, **headers: str) -> list[Step]:
     return [head(**headers), *map(chunk, pieces), LAST]
 
 
-class Scripted:
+class Scripted(Listening):
     """`scripts`: what is said to the first request, the second, …; the last one also to all that follow."""
 
     def __init__(self, *scripts: Sequence[Step] | bytes) -> None:
+        super().__init__()
         self._scripts: list[Sequence[Step]] = [[script] if isinstance(script, bytes) else script for script in scripts]
         self.asked: list[Asked] = []
         self.got_one = asyncio.Event()
-        self.connections = 0
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    @property
-    def base_url(self) -> str:
-        assert self._server is not None
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-
-    async def __aenter__(self) -> "Scripted":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_raised: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self.connections += 1
-        number = self.connections
-        try:
-            while await self._answer(reader, writer, number):
-                pass
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            writer.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int) -> bool:
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         headers = {
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)
