@@ -14,6 +14,7 @@ from proxy.server.exchange import Exchange
 from proxy.settings import LossPolicy, Timeouts
 from proxy.settings.tenants import TenantLimits
 from tests.server.serving import (
+    EVENTS,
     PATHS,
     REQUESTS,
     Proxy,
@@ -99,6 +100,24 @@ async def test_time_that_others_take_is_no_overhead() -> None:
     assert record["ms"]["total"] >= 250  # type: ignore[index]
     assert record["ms"]["upstream"] >= 250  # type: ignore[index]
     assert record["ms"]["overhead"] < 200  # type: ignore[index]
+
+
+async def test_a_pause_in_a_stream_is_its_stall() -> None:
+    paused = asyncio.Event()
+    begun, first, *rest = says_hello("messages", streamed=True)
+    async with before("messages", [begun, first, paused, *rest]) as (proxy, _):
+        asyncio.get_running_loop().call_later(0.3, paused.set)
+        await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": True})
+        await proxy.record()
+        found = await scraped(proxy)
+    stall = value(found, "dragoman_stream_stall_seconds_sum", upstream="backend")
+    to = {"backend": "messages", "model": "*"}
+    gap = value(found, "dragoman_inter_token_seconds_sum", **to)
+    assert stall is not None
+    assert gap is not None
+    assert stall >= 0.25
+    assert value(found, "dragoman_inter_token_seconds_count", **to) == 1
+    assert 0.25 <= gap * (len(EVENTS["messages"]) - 1) < 5
 
 
 ENDS = {

@@ -197,6 +197,17 @@ async def test_a_trusted_callers_trace_goes_on_and_its_word_on_sampling_holds() 
     assert len(receiver.spans) == 2
 
 
+async def test_what_a_trusted_caller_does_not_sample_is_not_sampled_here() -> None:
+    hello = says_hello("chat", streamed=False)
+    async with Receiver() as receiver:
+        async with traced("chat", hello, receiver=receiver, trusted=True) as (proxy, _):
+            await proxy.post(PATHS["chat"], REQUESTS["chat"], {"traceparent": f"00-{TRACE}-{PARENT}-00"})
+            _, headers, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+        server, inference = await receiver.wait_for(2)
+    assert len(receiver.spans) == 2
+    assert {server.trace, inference.trace} == {headers["dragoman-trace-id"]}
+
+
 async def test_nobody_else_can_have_a_trace_continued_or_sampled() -> None:
     hello = says_hello("chat", streamed=False)
     async with Receiver() as receiver:
