@@ -14,6 +14,7 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.settings import LossPolicy, ModelRoute
 from proxy.tenancy.keys import AuthFailure
+from proxy.tenancy.kinds import declared
 from proxy.tenancy.limits import Demand, Refused
 from proxy.tenancy.refusals import unknown_model
 from proxy.tenancy.tenants import Caller
@@ -128,8 +129,11 @@ def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admit
     seen = pair.peek(exchange.client, raw, policy.default_model if policy is not None else None)
     exchange.model_requested = seen.model
     exchange.stream = seen.stream
-    if exchange.spans is not None:
-        exchange.spans.note_request(seen.wire)
+    exchange.tools = declared(seen.wire.get("tools"))
+    if (spans := exchange.spans) is not None:
+        spans.note_request(seen.wire)
+        if exchange.endpoint == "generate" and _may_record(exchange):
+            spans.transcript.record_content(seen.raw)
     route = route_of(exchange, seen.model)
     served = exchange.served = gateway.served[route.upstream.name]
     if caller is None or policy is None:
@@ -142,6 +146,14 @@ def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admit
         unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
         seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset, fill=fill)
     return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
+
+
+def _may_record(exchange: Exchange) -> bool:
+    """Whether the policy lets the conversation be recorded, where it is switched on (operations.md 3.1)."""
+    traces, caller = exchange.gateway.settings.traces, exchange.caller
+    if traces is None or traces.content == "NO_CONTENT":
+        return False
+    return caller is None or caller.tenant.log_content == "allow"
 
 
 def _check_account(exchange: Exchange, caller: Caller, served: Served) -> None:

@@ -22,6 +22,7 @@ from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
 from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
 from proxy.server.times import Times
+from proxy.server.transcript import RecordedResponse
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy
 from proxy.settings.tenants import EndpointClass, Price
@@ -29,6 +30,7 @@ from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
 from proxy.tenancy.addresses import client_ip
 from proxy.tenancy.estimates import Learnt
+from proxy.tenancy.kinds import NO_TOOLS
 from proxy.tenancy.limits import Lease, Window
 from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
@@ -56,6 +58,7 @@ class Exchange:
     `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
     another. `alias`: the pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
+    `tools`: those that the request declares.
     """
 
     __slots__ = (
@@ -99,6 +102,7 @@ class Exchange:
         "stop",
         "stream",
         "times",
+        "tools",
         "upstream_id",
         "usage",
         "watch",
@@ -157,6 +161,7 @@ class Exchange:
         self.learnt: Learnt | None = None
         self.price: Price | None = None
         self.spent: Usage | None = None
+        self.tools = NO_TOOLS
         self.cost: int | None = None
         self._backend_headers: list[Header] = []
         self._extra: list[Header] = []
@@ -261,6 +266,8 @@ class Exchange:
         self.bytes_out = len(body)
         if status < 400:
             self.outcome = "ok"
+            if self.spans is not None:
+                self.spans.transcript.tell(body)
         response = Response(body=body, status=status, headers=self._headers(content_type))
         if self.gateway.runtime.draining:
             response.force_close()
@@ -283,7 +290,10 @@ class Exchange:
 
     async def _begin(self, status: int, headers: CIMultiDict[str]) -> StreamResponse:
         self.status = status
-        response = StreamResponse(status=status, headers=headers)
+        if self.spans is None:
+            response = StreamResponse(status=status, headers=headers)
+        else:
+            response = RecordedResponse(self.spans.transcript, status, headers)
         if self.gateway.runtime.draining:
             response.force_close()
         await response.prepare(self.request)

@@ -15,6 +15,7 @@ from proxy.server.kept import Kept
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
 from proxy.settings import ModelRoute, Settings, Upstream
 from proxy.telemetry.scrubber import ManySecrets, Scrubber
+from proxy.tenancy.prices import PriceTable
 from proxy.tenancy.tenants import Tenants
 from proxy.translation.envelope import Scope
 from proxy.translation.model_facts import ModelFacts, read_facts
@@ -92,6 +93,7 @@ class Gateway:
         # What one tenant is told is looked through for its own keys alone; see `Exchange.scrub`.
         self.scrub_tenants = ManySecrets(runtime.known_keys(_tenants_keys(settings)))
         self.tenants = None if settings.tenants is None else Tenants(settings)
+        self.prices = PriceTable(settings.prices)
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
         self._targets: dict[tuple[str, str, str], Target] = {}

@@ -10,6 +10,7 @@ from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.server.sampling import Sampling
 from proxy.settings import Settings
+from proxy.settings.files import FileSecret
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.audit import AuditLog
 from proxy.telemetry.logs import AccessLog
@@ -86,8 +87,12 @@ class Runtime:
         traffic.utilization.keep("tenant", tenants.keys() if settings.tenant_label else ())
 
     def _standing(self) -> Standing:
+        upstreams = self.gateway.settings.upstreams.items()
         return Standing(
-            [exchange.seen_open() for exchange in tuple(self.open)], self.draining, self.limiter.reserved_tokens
+            [exchange.seen_open() for exchange in tuple(self.open)],
+            self.draining,
+            self.limiter.reserved_tokens,
+            {name: key.changed for name, each in upstreams if isinstance(key := each.api_key, FileSecret)},
         )
 
     def use_of(self, tenant: Tenant) -> TenantUse:
@@ -135,7 +140,7 @@ def _span_export(settings: Settings, metrics: Metrics) -> "SpanExport | None":
     from proxy.telemetry.span_export import SpanExport
 
     headers = {name: value.get_secret_value() for name, value in traces.headers.items()}
-    return SpanExport(traces.endpoint, headers, lambda count: metrics.traffic.dropped.add("spans", value=count))
+    return SpanExport(traces.endpoint, headers, lambda kind, count: metrics.traffic.dropped.add(kind, value=count))
 
 
 def _limiter(settings: Settings, metrics: Metrics) -> Limiter:

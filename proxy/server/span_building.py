@@ -1,23 +1,42 @@
 """The spans of one exchange that has ended, made from what `spans.py` kept of it (operations.md 3.1).
 
 They are built at once with their moments, which costs less than to have them open while the request runs. Loaded only
-where spans are sent. Nothing that a client or a model wrote goes in, but names of models.
+where spans are sent. Nothing that a client or a model wrote goes in, but names of models and ids, unless a policy lets
+content be recorded.
 """
 
+import json
+import time
 from collections.abc import Mapping, Sequence
 from time import perf_counter
 
+from opentelemetry._logs import LogRecord
+from opentelemetry.context import Context
+from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    TraceState,
+    set_span_in_context,
+)
+from opentelemetry.util.types import AnyValue
 
 from proxy import __version__
 from proxy.canonical.usage import Usage
 from proxy.server.exchange import Exchange
+from proxy.server.recording import content_of
 from proxy.server.spans import Call, Spans
+from proxy.settings.telemetry import ON_SPANS, WITH_EVENTS
 from proxy.telemetry import semconv
 from proxy.telemetry.losses import loss_events
 from proxy.telemetry.span_export import RESOURCE
+from proxy.translation.overheard import names_in
 
 _Attributes = dict[str, str | int | float | bool | Sequence[str]]
 
@@ -28,8 +47,9 @@ _FAILED = Status(StatusCode.ERROR)
 _LONGEST = 128  # characters of a name that a client or a backend gave
 
 
-def build(exchange: Exchange, spans: Spans) -> list[ReadableSpan]:
-    """The server's span first, then one for each request to a model."""
+def build(exchange: Exchange, spans: Spans) -> tuple[list[ReadableSpan], ReadableLogRecord | None]:
+    """The server's span first, then one for each request to a model; and the event that holds its content, if any is
+    to be recorded so."""
     ended = perf_counter()
     context, trace = exchange.context, int(exchange.trace, 16)
     state = TraceState(context.state)
@@ -54,12 +74,22 @@ def build(exchange: Exchange, spans: Spans) -> list[ReadableSpan]:
         )
     ]
     operation = _operation(exchange)
-    for call in spans.calls if operation is not None else ():
-        attributes = _inference(exchange, spans, call, operation or "")
+    if operation is None or not spans.calls:
+        return built, None
+    switch = traces.content if (traces := exchange.gateway.settings.traces) is not None else "NO_CONTENT"
+    content = content_of(exchange, spans)
+    event = None
+    for call in spans.calls:
+        attributes = _inference(exchange, spans, call, operation)
+        if content and call is spans.calls[-1]:
+            if switch in WITH_EVENTS:
+                event = _event(SpanContext(trace, int(call.id, 16), False, _SAMPLED, state), attributes, content)
+            if switch in ON_SPANS:
+                attributes.update(content)
         model = attributes.get(semconv.REQUEST_MODEL)
         built.append(
             ReadableSpan(
-                f"{operation} {model}" if model else operation or "",
+                f"{operation} {model}" if model else operation,
                 SpanContext(trace, int(call.id, 16), False, _SAMPLED, state),
                 own,
                 RESOURCE,
@@ -71,7 +101,22 @@ def build(exchange: Exchange, spans: Spans) -> list[ReadableSpan]:
                 instrumentation_scope=_SCOPE,
             )
         )
-    return built
+    return built, event
+
+
+def _event(span: SpanContext, attributes: _Attributes, content: Mapping[str, str]) -> ReadableLogRecord:
+    """What was said, as the conventions' event: structures in place of JSON texts."""
+    told: dict[str, AnyValue] = {**attributes}
+    told.update((name, json.loads(text)) for name, text in content.items())
+    now = time.time_ns()
+    record = LogRecord(
+        timestamp=now,
+        observed_timestamp=now,
+        context=set_span_in_context(NonRecordingSpan(span), Context()),
+        attributes=told,
+        event_name=semconv.DETAILS_EVENT,
+    )
+    return ReadableLogRecord(record, RESOURCE, _SCOPE)
 
 
 def _server(exchange: Exchange) -> tuple[str, _Attributes]:
@@ -161,6 +206,12 @@ def _inference(exchange: Exchange, spans: Spans, call: Call, operation: str) -> 
         semconv.ATTEMPT: call.number,
         **spans.asked_for,
     }
+    if spans.tier is not None and attributes[semconv.PROVIDER] in semconv.OPENAI:
+        attributes[semconv.REQUEST_TIER] = spans.tier
+    if spans.stops and spans.transcript.content:
+        attributes[semconv.STOP_SEQUENCES] = spans.stops
+    if call is spans.calls[-1] and not exchange.times.overlap:
+        attributes[semconv.OVERHEAD] = round(exchange.times.overhead(perf_counter() - spans.started) * 1000, 3)
     if exchange.model is not None:
         attributes[semconv.REQUEST_MODEL] = exchange.model[:_LONGEST].encode(errors="replace").decode()
     if call.prepared is not None and call.prepared.upstream_stream:
@@ -193,6 +244,8 @@ def _add_answer(exchange: Exchange, spans: Spans, call: Call, operation: str, at
         attributes[semconv.FINISH_REASONS] = (semconv.FINISH[exchange.stop.kind],)
     if alone and exchange.first_token is not None:
         attributes[semconv.FIRST_CHUNK] = exchange.first_token - call.attempt.started
+    if last and exchange.outcome in ("ok", "incomplete", "cancelled"):
+        _add_names(spans, operation, attributes)
     usage = exchange.usage if alone else _used(call, answers)
     if usage is not None and not usage.estimated and operation != semconv.FETCH:
         attributes[semconv.INPUT_TOKENS] = usage.prompt
@@ -200,6 +253,22 @@ def _add_answer(exchange: Exchange, spans: Spans, call: Call, operation: str, at
         attributes[semconv.CACHE_READ_TOKENS] = usage.cache_read
         attributes[semconv.CACHE_WRITE_TOKENS] = usage.cache_write
         attributes[semconv.REASONING_TOKENS] = usage.reasoning
+
+
+def _add_names(spans: Spans, operation: str, attributes: _Attributes) -> None:
+    """What the answer is called, as its client sees it."""
+    transcript = spans.transcript
+    names = names_in(transcript.told, streamed=transcript.streamed)
+    openai = attributes[semconv.PROVIDER] in semconv.OPENAI
+    for name, value in (
+        (semconv.RESPONSE_ID, names.id),
+        (semconv.RESPONSE_MODEL, names.model),
+        (semconv.RESPONSE_STATUS, names.status if operation == semconv.FETCH else None),
+        (semconv.RESPONSE_TIER, names.tier if openai else None),
+        (semconv.FINGERPRINT, names.fingerprint if openai else None),
+    ):
+        if value:
+            attributes[name] = value[:_LONGEST].encode(errors="replace").decode()
 
 
 def _used(call: Call, answers: list[Call]) -> Usage | None:

@@ -10,6 +10,8 @@ from time import perf_counter
 
 from yarl import URL
 
+from proxy.server import ids
+from proxy.server.transcript import Transcript
 from proxy.settings.telemetry import Traces
 from proxy.telemetry import semconv
 from proxy.telemetry.trace_context import TraceContext
@@ -31,6 +33,9 @@ _ASKED_FOR: Mapping[str, str] = {
 _WHOLE = frozenset({semconv.MAX_TOKENS, semconv.TOP_K, semconv.SEED})
 _LARGEST = 2**63
 _EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
+_TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast", "standard_only"})
+_OUTPUT_TYPES = {"text": "text", "json_object": "json", "json_schema": "json"}
+_MOST_STOPS = 16
 
 
 class Call:
@@ -52,9 +57,10 @@ class Call:
 
 
 class Spans:
-    """Of one exchange. `id`: of the server's span."""
+    """Of one exchange. `id`: of the server's span; `tier`: the service tier that is asked for; `stops`: strings that
+    end the answer, which are content."""
 
-    __slots__ = ("_epoch", "asked_for", "calls", "id", "started")
+    __slots__ = ("_epoch", "asked_for", "calls", "id", "started", "stops", "tier", "transcript")
 
     def __init__(self) -> None:
         self.id = os.urandom(8).hex()
@@ -62,6 +68,9 @@ class Spans:
         self._epoch = time.time_ns() - round(self.started * 1e9)
         self.calls: list[Call] = []
         self.asked_for: dict[str, str | int | float] = {}
+        self.tier: str | None = None
+        self.stops: tuple[str, ...] = ()
+        self.transcript = Transcript()
 
     def call(self, attempt: Attempt, backend: Backend, url: URL, prepared: Prepared | None, resends: int) -> Call:
         """A request to a backend begins."""
@@ -70,7 +79,7 @@ class Spans:
         return call
 
     def note_request(self, wire: Mapping[str, object]) -> None:
-        """What a request for a model asks for: numbers and words of closed sets, and no text of the client's."""
+        """What a request for a model asks for: numbers, words of closed sets, ids, and no text of the client's."""
         told = self.asked_for
         for field, name in _ASKED_FOR.items():
             number = wire.get(field)
@@ -83,6 +92,19 @@ class Spans:
         for given in (wire.get("reasoning_effort"), _effort(wire.get("reasoning")), _effort(wire.get("output_config"))):
             if type(given) is str and given in _EFFORTS:
                 told[semconv.REASONING_LEVEL] = given
+        for name, given in (
+            (semconv.PREVIOUS_ID, wire.get("previous_response_id")),
+            (semconv.CONVERSATION_ID, _id_in(wire.get("conversation"))),
+        ):
+            if type(given) is str and (given := ids.client_id(given)) is not None:
+                told[name] = given
+        if (kind := _output_type(wire)) is not None:
+            told[semconv.OUTPUT_TYPE] = kind
+        if type(tier := wire.get("service_tier")) is str and tier in _TIERS:
+            self.tier = tier
+        stops = wire.get("stop") or wire.get("stop_sequences")
+        stops = stops if type(stops) is list else [stops]
+        self.stops = tuple(stop for stop in stops if type(stop) is str)[:_MOST_STOPS]
 
     def unix_ns(self, moment: float) -> int:
         """A moment of `perf_counter` as Unix nanoseconds."""
@@ -100,5 +122,23 @@ def begin(context: TraceContext, traces: Traces) -> Spans | None:
     return Spans() if sampled else None
 
 
+def _output_type(wire: Mapping[str, object]) -> str | None:
+    """What Chat, Responses or Messages is told to answer in."""
+    chat, responses, messages = (wire.get(name) for name in ("response_format", "text", "output_config"))
+    for given in (chat, _inner(responses, "format"), _inner(messages, "format")):
+        kind = _inner(given, "type")
+        if type(kind) is str and kind in _OUTPUT_TYPES:
+            return _OUTPUT_TYPES[kind]
+    return None
+
+
+def _id_in(conversation: object) -> object:
+    return _inner(conversation, "id") or conversation
+
+
+def _inner(section: object, name: str) -> object:
+    return section.get(name) if type(section) is dict else None
+
+
 def _effort(section: object) -> object:
-    return section.get("effort") if type(section) is dict else None
+    return _inner(section, "effort")

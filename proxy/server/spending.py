@@ -47,8 +47,8 @@ def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, se
     if exchange.endpoint == "other":  # vectors and verdicts are no tokens
         expected = expected._replace(output=0)
     micro_usd = 0
-    if limits.budget is not None and exchange.gateway.tenants is not None:
-        exchange.price = _price(exchange.gateway.tenants.prices, seen, route)
+    if limits.budget is not None:
+        exchange.price = _price(exchange.gateway.prices, seen, route)
         if exchange.price is not None:
             micro_usd = estimated_cost(exchange.price, expected.input, expected.output)
         elif limits.budget.hard:
@@ -88,7 +88,24 @@ def _most_output(seen: Peek, choices: int) -> int | None:
 
 
 def settle(exchange: Exchange) -> None:
-    """Give back what was not used. Called once for each exchange, at its end."""
+    """Give back what was not used, and say what it cost. Called once for each exchange, at its end."""
+    try:
+        _settle_lease(exchange)
+    finally:
+        _price_for_records(exchange)
+
+
+def _price_for_records(exchange: Exchange) -> None:
+    """What an answer cost that no budget has paid for."""
+    usage, asked = exchange.usage, exchange.model_requested
+    if usage is None or asked is None or exchange.cost is not None:
+        return
+    price = exchange.gateway.prices.find(asked, exchange.model)
+    if price is not None:
+        exchange.cost = _cost(exchange, price, usage)
+
+
+def _settle_lease(exchange: Exchange) -> None:
     lease, caller = exchange.lease, exchange.caller
     if lease is None or caller is None:
         return
@@ -123,10 +140,10 @@ def _of_one_answer(exchange: Exchange) -> bool:
 
 def _cost(exchange: Exchange, price: Price, usage: Usage) -> int:
     """Micro-dollars. A model beside the one that was asked has its own price, if there is one."""
-    tenants = exchange.gateway.tenants
+    prices = exchange.gateway.prices
     spent = cost(price, usage)
     for each in usage.beside:
-        own = None if tenants is None or each.model is None else tenants.prices.find(each.model, None)
+        own = None if each.model is None else prices.find(each.model, None)
         spent += _cost(exchange, own or price, each.usage)
     return spent
 

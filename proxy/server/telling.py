@@ -1,5 +1,6 @@
 """What the operator is told of a request that has ended: its record, what was lost, what its tenant has used."""
 
+import logging
 from time import perf_counter
 
 from proxy.server import ids
@@ -8,6 +9,8 @@ from proxy.server.failures import DENIALS
 from proxy.server.measuring import measure, usage_source
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import timestamp
+
+log = logging.getLogger("dragoman")
 
 
 def tell(exchange: Exchange) -> None:
@@ -29,22 +32,19 @@ def _tell_spans(exchange: Exchange) -> None:
     if spans is not None and export is not None:
         from proxy.server.span_building import build
 
-        export.offer(build(exchange, spans))
+        try:
+            built, event = build(exchange, spans)
+        except Exception:  # what is told of an answer must never keep it from its client
+            log.exception("The spans of %s can't be told", exchange.id)
+            return
+        export.offer(built)
+        if event is not None:
+            export.offer_event(event)
 
 
 def access_record(exchange: Exchange, status: int) -> dict[str, object]:
     """The access record (operations.md 5): no text of the conversation, no key."""
-    times, started = exchange.times, exchange.times.started
-    total = perf_counter() - started
-    ms = {"total": round(total * 1000, 1)}
-    if exchange.first_token is not None:
-        ms["first_token"] = round((exchange.first_token - started) * 1000, 1)
-    if times.attempts:
-        ms["upstream"] = round(times.upstream * 1000, 1)
-    if not times.overlap:
-        ms["overhead"] = round(times.overhead(total) * 1000, 1)
-    if queued := sum(attempt.queued for attempt in times.attempts):
-        ms["queue"] = round(queued * 1000, 1)
+    times = exchange.times
     fields: dict[str, object] = {
         "ts": timestamp(),
         "level": "info",
@@ -69,7 +69,7 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "bytes_in": exchange.bytes_in,
         "bytes_out": exchange.bytes_out,
         "attempts": len(times.attempts),
-        "ms": ms,
+        "ms": _spent(exchange),
     }
     if exchange.spans is not None:
         fields["span_id"] = exchange.spans.id
@@ -77,6 +77,10 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         fields["tenant"] = exchange.caller.tenant.name if exchange.caller is not None else None
         fields["key_id"] = exchange.key_id
         fields["config_hash"] = exchange.gateway.digest
+    if exchange.tools.number:
+        fields["tools_n"] = exchange.tools.number
+        if exchange.tools.hosted:
+            fields["hosted_tools"] = exchange.tools.hosted
     if exchange.stop is not None and exchange.stop.unknown:
         fields["finish_reason_native"] = _logged(exchange.scrub_all(exchange.stop.native or ""))
     if (usage := exchange.usage) is not None:
@@ -96,6 +100,22 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
     if losses := exchange.losses:
         fields["losses"] = sorted({loss.rule.value for loss in losses})
     return fields
+
+
+def _spent(exchange: Exchange) -> dict[str, float]:
+    """Where the time went, in milliseconds."""
+    times, started = exchange.times, exchange.times.started
+    total = perf_counter() - started
+    ms = {"total": round(total * 1000, 1)}
+    if exchange.first_token is not None:
+        ms["first_token"] = round((exchange.first_token - started) * 1000, 1)
+    if times.attempts:
+        ms["upstream"] = round(times.upstream * 1000, 1)
+    if not times.overlap:
+        ms["overhead"] = round(times.overhead(total) * 1000, 1)
+    if queued := sum(attempt.queued for attempt in times.attempts):
+        ms["queue"] = round(queued * 1000, 1)
+    return ms
 
 
 def _tell_tenant(exchange: Exchange, tenant: Tenant) -> None:

@@ -70,10 +70,19 @@ def _client_cert(value: object, info: ValidationInfo) -> Path:
     return path
 
 
-def _secret_file(value: object, info: ValidationInfo) -> SecretStr:
-    secret = read_secret_file(_file(value, info))
+class FileSecret(SecretStr):
+    """A secret out of a file. `changed`: when that was last written, Unix seconds."""
+
+    def __init__(self, secret: str, changed: float) -> None:
+        super().__init__(secret)
+        self.changed = changed
+
+
+def _secret_file(value: object, info: ValidationInfo) -> FileSecret:
+    path = _file(value, info)
+    secret = read_secret_file(path)
     (info.context or {}).get("secrets", set()).add(secret)
-    return parse_secret(secret)
+    return FileSecret(parse_secret(secret).get_secret_value(), path.stat().st_mtime)
 
 
 _PATH = WithJsonSchema({"type": "string", "minLength": 1})

@@ -32,6 +32,7 @@ from proxy.settings.watching import Sources
 _PREFIX = "DRAGOMAN_"
 _SEPARATOR = "__"
 _CARRIER_KEY = "DRAGOMAN_CARRIER_KEY"
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def finish(
 
 def apply_overrides(document: Document, environ: Mapping[str, str], options: Mapping[str, str]) -> None:
     """Every scalar can come from the environment: `timeouts.connect` is `DRAGOMAN_TIMEOUTS__CONNECT`."""
+    _note_content(document, environ)
     for path in scalar_paths(SettingsFile):
         name = _PREFIX + _SEPARATOR.join(path).upper()
         if environ.get(name):
@@ -126,6 +128,13 @@ def apply_overrides(document: Document, environ: Mapping[str, str], options: Map
         _add_carrier_key(document, key)
     for option, value in options.items():
         document.override((option,), value, "command line", "--" + option.replace("_", "-"))
+
+
+def _note_content(document: Document, environ: Mapping[str, str]) -> None:
+    """OpenTelemetry's own switch for content, which a deployment may have set for all of its programs."""
+    telemetry = document.root.get("telemetry")
+    if environ.get(_CONTENT) and isinstance(telemetry, dict) and isinstance(telemetry.get("traces"), dict):
+        document.override(("telemetry", "traces", "content"), environ[_CONTENT].upper(), "environment", _CONTENT)
 
 
 def _add_carrier_key(document: Document, key: str) -> None:

@@ -58,7 +58,9 @@ def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
 
 
 def _traces(section: TracesSection | None) -> Traces | None:
-    return None if section is None else Traces(section.endpoint, section.headers, section.sample, section.accept)
+    if section is None:
+        return None
+    return Traces(section.endpoint, section.headers, section.sample, section.accept, section.content)
 
 
 def _tenants(file: SettingsFile, upstreams: Mapping[str, Upstream]) -> dict[str, Tenant] | None:

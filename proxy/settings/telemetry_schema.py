@@ -1,12 +1,13 @@
 """The form of the file's section `telemetry.traces`."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, PlainValidator, WithJsonSchema
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from proxy.settings.section import Section
+from proxy.settings.telemetry import WITH_EVENTS, Accept, Content
 from proxy.settings.values import HeaderName, Secret
 
 
@@ -38,4 +39,11 @@ class TracesSection(Section):
     endpoint: Endpoint
     headers: dict[HeaderName, Secret] = {}
     sample: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.1
-    accept: Literal["always", "trusted", "never"] = "trusted"
+    accept: Accept = "trusted"
+    content: Content = "NO_CONTENT"
+
+    @model_validator(mode="after")
+    def _has_place_for_events(self) -> Self:
+        if self.content in WITH_EVENTS and not self.endpoint.endswith("/traces"):
+            raise ValueError("endpoint must end in /traces where events with content go to /logs beside it")
+        return self

@@ -107,7 +107,7 @@ class TenantPolicySection(Section):
     limits: Annotated[LimitsSection, OrDefault] = LimitsSection()
     ip_allow: Annotated[list[IpNetwork] | None, NotNull()] = None
     loss: Loss | None = None
-    log_content: Literal["never"] = "never"
+    log_content: Literal["never", "allow"] = "never"
     audit_denials: bool = False
     metadata: dict[str, MetadataValue] = {}
     forward_metadata: list[str] = []

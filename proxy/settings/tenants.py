@@ -119,8 +119,9 @@ class TenantLimits:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """`loss`: None leaves it to the model's entry; else the strictest of both holds. `forward_metadata`: which of
-    `metadata` go to backends that take metadata."""
+    """`loss`: None leaves it to the model's entry; else the strictest of both holds. `log_content`: whether
+    conversations may be recorded where `telemetry.traces.content` says so. `forward_metadata`: which of `metadata` go
+    to backends that take metadata."""
 
     name: str
     disabled: bool = False
@@ -135,7 +136,7 @@ class Tenant:
     limits: TenantLimits = field(default_factory=TenantLimits)
     ip_allow: tuple[Network, ...] | None = None
     loss: LossPolicy | None = None
-    log_content: Literal["never"] = "never"
+    log_content: Literal["never", "allow"] = "never"
     audit_denials: bool = False
     metadata: Mapping[str, str] = field(default_factory=dict)
     forward_metadata: tuple[str, ...] = ()

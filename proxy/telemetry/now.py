@@ -1,7 +1,8 @@
 """What is asked only when somebody scrapes: how many requests are open, and whether the process ends."""
 
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
@@ -20,11 +21,13 @@ class Open(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How things are. `reserved`: tokens of leases that are open."""
+    """How things are. `reserved`: tokens of leases that are open; `keys`: by upstream, when the file of its key was
+    written, Unix seconds."""
 
     requests: Iterable[Open]
     draining: bool
     reserved: int
+    keys: Mapping[str, float]
 
 
 class Now(Collector):
@@ -55,4 +58,10 @@ class Now(Collector):
             family.add_metric(pair, count)
         yield family
         yield GaugeMetricFamily("dragoman_draining", "1 while the process ends.", value=float(now.draining))
+        family = GaugeMetricFamily(
+            "dragoman_secret_age_seconds", "Since the file of an upstream's key was written.", labels=["upstream"]
+        )
+        for upstream, written in now.keys.items():
+            family.add_metric([upstream], max(0.0, time.time() - written))
+        yield family
         yield GaugeMetricFamily("dragoman_reserved_tokens", "Tokens of open leases.", value=float(now.reserved))

@@ -1,8 +1,9 @@
 """All names that spans carry, in one place (operations.md 3).
 
-HTTP's are those of the stable conventions. Those of `gen_ai.*` are from open-telemetry/semantic-conventions-genai, the
-main branch as of 30 November 2026 as operations.md 3.1 lists it: it has no release, everything in it is in
-development, and names have changed before (`gen_ai.system`, `cache_creation`). What begins with `dragoman.` is ours.
+HTTP's are those of the stable conventions, 1.44.0. Those of `gen_ai.*` and `openai.*` are from
+open-telemetry/semantic-conventions-genai at ac48b1f9df15 (docs/gen-ai/client-inference.md): it has no release,
+everything in it is in development, and names have changed before (`gen_ai.system`, `cache_creation`). What begins with
+`dragoman.` is ours.
 """
 
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ OTHER = "_OTHER"
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "QUERY", "TRACE"})
 
 # Generative AI, in development
+CONVERSATION_ID = "gen_ai.conversation.id"
+OUTPUT_TYPE = "gen_ai.output.type"
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
 REQUEST_MODEL = "gen_ai.request.model"
@@ -34,8 +37,13 @@ TOP_K = "gen_ai.request.top_k"
 FREQUENCY_PENALTY = "gen_ai.request.frequency_penalty"
 PRESENCE_PENALTY = "gen_ai.request.presence_penalty"
 SEED = "gen_ai.request.seed"
+STOP_SEQUENCES = "gen_ai.request.stop_sequences"
+PREVIOUS_ID = "gen_ai.request.previous_response.id"
 CHOICE_COUNT = "gen_ai.request.choice.count"
 REASONING_LEVEL = "gen_ai.request.reasoning.level"
+RESPONSE_ID = "gen_ai.response.id"
+RESPONSE_MODEL = "gen_ai.response.model"
+RESPONSE_STATUS = "gen_ai.response.status"
 FINISH_REASONS = "gen_ai.response.finish_reasons"
 FIRST_CHUNK = "gen_ai.response.time_to_first_chunk"  # seconds
 INPUT_TOKENS = "gen_ai.usage.input_tokens"  # cached ones included
@@ -43,7 +51,18 @@ OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS = "gen_ai.usage.cache_write.input_tokens"
 REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+SYSTEM_INSTRUCTIONS = "gen_ai.system_instructions"
+INPUT_MESSAGES = "gen_ai.input.messages"
+OUTPUT_MESSAGES = "gen_ai.output.messages"
+TOOL_DEFINITIONS = "gen_ai.tool.definitions"
+DETAILS_EVENT = "gen_ai.client.inference.operation.details"
 CHAT, EMBEDDINGS, FETCH = "chat", "embeddings", "fetch_response"
+
+# OpenAI, in development
+REQUEST_TIER = "openai.request.service_tier"
+RESPONSE_TIER = "openai.response.service_tier"
+FINGERPRINT = "openai.response.system_fingerprint"
+OPENAI = frozenset({"openai", "azure.ai.openai"})
 
 # Ours
 REQUEST_ID = "dragoman.request_id"
@@ -52,6 +71,7 @@ BACKEND_PROTOCOL = "dragoman.backend_protocol"
 UPSTREAM = "dragoman.upstream"
 TENANT = "dragoman.tenant"
 ATTEMPT = "dragoman.attempt"
+OVERHEAD = "dragoman.overhead_ms"
 LOSS_COUNT = "dragoman.loss.count"
 LOSS_EVENT = "dragoman.translation.loss"
 RETRY_EVENT = "dragoman.retry"

@@ -1,4 +1,5 @@
-"""The way of spans out of the process: a queue of bounded length, and a thread that sends what is in it by OTLP.
+"""The way of spans out of the process: a queue of bounded length, and a thread that sends what is in it by OTLP. Events
+that hold content take a way of their own beside it, as logs of OTLP.
 
 A request only puts its spans into the queue. What does not fit, or what the receiver does not take, is dropped and
 counted: a collector that hangs or is gone costs nobody anything but its spans. The SDK's own batch processor neither
@@ -9,65 +10,120 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from time import monotonic
+from typing import Generic, Protocol, TypeVar
 
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
 
 from proxy import __version__
 
-_MOST = 4096  # spans that wait
-_BATCH = 512  # spans that are sent at once
+_MOST = 4096  # spans, or events, that wait
+_BATCH = 512  # of them that are sent at once
 _EVERY = 2.0  # seconds between batches that are not full
 _TIMEOUT = 5.0  # seconds that one batch may take, retries included
 
 RESOURCE = Resource.create({"service.name": "dragoman", "service.version": __version__})
 
-for _name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "urllib3.connectionpool"):
+for _name in (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "urllib3.connectionpool",
+):
     # One line for each batch that a receiver does not take; the count of what was dropped says it better.
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 log = logging.getLogger("dragoman")
 
 
-class SpanExport:
-    """Make it where the process serves, `close()` it at the end. `on_dropped`: counts spans that nobody will see."""
+Told = TypeVar("Told")
+_Taken_contra = TypeVar("_Taken_contra", contravariant=True)
 
-    def __init__(self, endpoint: str, headers: Mapping[str, str], on_dropped: Callable[[int], None]) -> None:
-        self._on_dropped = on_dropped
-        self._counting = threading.Lock()
-        self._exporter = OTLPSpanExporter(endpoint, headers=dict(headers), timeout=_TIMEOUT)
-        self._waiting: deque[ReadableSpan] = deque()
-        self._wake = threading.Event()
-        self._closing = False
-        self._well = True
-        self._thread = threading.Thread(target=self._send_all, name="spans", daemon=True)
-        self._thread.start()
+
+class _Exporter(Protocol[_Taken_contra]):
+    """What both of the SDK's exporters do."""
+
+    def export(self, batch: Sequence[_Taken_contra], /) -> Enum: ...
+
+    def shutdown(self) -> None: ...
+
+
+class SpanExport:
+    """Make it where the process serves, `close()` it at the end. `endpoint`: where spans are posted to; events go to
+    its neighbour for logs. `on_dropped`: counts what nobody will see, by its kind."""
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str], on_dropped: Callable[[str, int], None]) -> None:
+        self._endpoint, self._headers, self._on_dropped = endpoint, dict(headers), on_dropped
+        spans = OTLPSpanExporter(endpoint, headers=self._headers, timeout=_TIMEOUT)
+        self._spans = _Queue("spans", spans, on_dropped)
+        self._events: _Queue[ReadableLogRecord] | None = None
 
     def offer(self, spans: Sequence[ReadableSpan]) -> None:
         """Send these some time, if there is room. Never waits."""
-        if self._closing or len(self._waiting) + len(spans) > _MOST:
-            self._drop(len(spans))
-            return
-        self._waiting.extend(spans)
-        if len(self._waiting) >= _BATCH:
-            self._wake.set()
+        self._spans.offer(spans)
+
+    def offer_event(self, event: ReadableLogRecord) -> None:
+        """The same for an event."""
+        if self._events is None:
+            endpoint = self._endpoint.removesuffix("/traces") + "/logs"
+            exporter = OTLPLogExporter(endpoint, headers=self._headers, timeout=_TIMEOUT)
+            self._events = _Queue("logs", exporter, self._on_dropped)
+        self._events.offer((event,))
 
     def close(self, within: float) -> None:
         """Send what is waiting, for at most `within` seconds; the rest is dropped."""
+        until = monotonic() + within
+        queues = [queue for queue in (self._spans, self._events) if queue is not None]
+        for queue in queues:
+            queue.end()
+        for queue in queues:
+            queue.close(max(0.0, until - monotonic()))
+
+
+class _Queue(Generic[Told]):
+    """`kind`: what is in it, for who counts and reads."""
+
+    def __init__(self, kind: str, exporter: _Exporter[Told], on_dropped: Callable[[str, int], None]) -> None:
+        self._kind = kind
+        self._on_dropped = on_dropped
+        self._counting = threading.Lock()
+        self._exporter = exporter
+        self._waiting: deque[Told] = deque()
+        self._wake = threading.Event()
+        self._closing = False
+        self._well = True
+        self._thread = threading.Thread(target=self._send_all, name=kind, daemon=True)
+        self._thread.start()
+
+    def offer(self, told: Sequence[Told]) -> None:
+        if self._closing or len(self._waiting) + len(told) > _MOST:
+            self._drop(len(told))
+            return
+        self._waiting.extend(told)
+        if len(self._waiting) >= _BATCH:
+            self._wake.set()
+
+    def end(self) -> None:
+        """Take no more, and hurry."""
         self._closing = True
         self._wake.set()
+
+    def close(self, within: float) -> None:
+        """Wait for so long, after `end`."""
         self._thread.join(within)
         if self._thread.is_alive():
             # What is on its way may still arrive; it is not waited for.
             self._drop(len(self._waiting))
             self._waiting.clear()
-        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+        self._exporter.shutdown()
 
     def _drop(self, count: int) -> None:
         with self._counting:  # the loop and the thread both do
-            self._on_dropped(count)
+            self._on_dropped(self._kind, count)
 
     def _send_all(self) -> None:
         while not self._closing or self._waiting:
@@ -77,14 +133,15 @@ class SpanExport:
             while self._waiting:
                 self._send([self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))])
 
-    def _send(self, batch: list[ReadableSpan]) -> None:
+    def _send(self, batch: list[Told]) -> None:
         try:
-            taken = self._exporter.export(batch) is SpanExportResult.SUCCESS
+            taken = self._exporter.export(batch).name == "SUCCESS"
         except Exception as error:  # noqa: BLE001  the thread must live on, whatever a receiver does
-            log.debug("Sending spans failed: %s", type(error).__name__)
+            log.debug("Sending %s failed: %s", self._kind, type(error).__name__)
             taken = False
         if not taken:
             self._drop(len(batch))
         if taken is not self._well:
             self._well = taken
-            log.warning("Spans are taken again" if taken else "Spans can't be sent, and are dropped until they can")
+            what = self._kind.capitalize()
+            log.warning("%s are taken again" if taken else "%s can't be sent, and are dropped until they can", what)

@@ -20,6 +20,8 @@ rules `web_search`, `web_search_20250305` and `web_search_2025*` all match Messa
 
 import re
 from functools import lru_cache
+from types import NoneType
+from typing import NamedTuple
 
 # The first that a type begins with; behind it the type ends, or goes on with `_` and a date or a variant.
 _KINDS: tuple[tuple[str, str], ...] = (
@@ -63,6 +65,29 @@ _ALSO: dict[str, tuple[str, ...]] = {
 }
 _DATE = re.compile(r"(?:[_-]\d{8}|[_-]\d{4}[_-]\d{2}[_-]\d{2})$")
 _VENDOR = re.compile(r"^(?:[a-z0-9]+[:./]|\$)")  # `openrouter:web_search`, `$web_search`
+
+
+# Types of tools that the client runs, in Chat, Responses and Messages.
+_CLIENTS = frozenset({"function", "custom", "namespace", None})
+
+
+class Declared(NamedTuple):
+    """The tools of a request, for who keeps records: how many it declares, and which kinds a vendor knows or runs."""
+
+    number: int = 0
+    hosted: tuple[str, ...] = ()
+
+
+NO_TOOLS = Declared()
+
+
+def declared(tools: object) -> Declared:
+    """Of the member `tools` of a request. A kind that no table has is `other`, whatever the client calls it."""
+    if type(tools) is not list or not tools:
+        return NO_TOOLS
+    types = {tool.get("type") for tool in tools if type(tool) is dict and type(tool.get("type")) in (str, NoneType)}
+    kinds = {kind_of(str(wire_type)) or "other" for wire_type in types - _CLIENTS}
+    return Declared(len(tools), tuple(sorted(kinds)))
 
 
 _SHORT = 64  # characters of what is kept; clients may send anything

@@ -25,6 +25,8 @@ class PriceTable:
 
     def find(self, alias: str, upstream_model: str | None) -> Price | None:
         """None: nobody said what this model costs."""
+        if not self._rows:
+            return None
         names = (alias, upstream_model)
         if names in self._kept:
             return self._kept[names]

@@ -14,7 +14,6 @@ from proxy.telemetry.scrubber import ManySecrets
 from proxy.tenancy.credentials import presented
 from proxy.tenancy.keys import AuthFailure, Found, KeyRing, check, own_key, times_of
 from proxy.tenancy.policy import Policy
-from proxy.tenancy.prices import PriceTable
 from proxy.upstream.account import SHARED, Account
 
 _MOST_KNOWN = 10_000
@@ -89,7 +88,6 @@ class Tenants:
         pepper = settings.key_pepper.get_secret_value() if settings.key_pepper is not None else None
         self._ring = KeyRing(tenants.values(), pepper)
         self.policies = {name: Policy(tenant) for name, tenant in tenants.items()}
-        self.prices = PriceTable(settings.prices)
         self._known: dict[bytes, Caller] = {}  # by the digest of the header that brought a key
 
     def identify(self, headers: CIMultiDictProxy[str], now: float) -> Caller | AuthFailure:

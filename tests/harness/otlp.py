@@ -1,10 +1,11 @@
-"""A receiver of spans, as a collector would be one."""
+"""A receiver of spans, and of events that come as logs, as a collector would be one."""
 
 import asyncio
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from aiohttp import web
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 
@@ -24,13 +25,23 @@ class Span(NamedTuple):
     state: str
 
 
+class Event(NamedTuple):
+    """One event as it came. `span` is that which it belongs to."""
+
+    name: str
+    trace: str
+    span: str
+    attributes: dict[str, object]
+
+
 class Receiver:
-    """`spans` are those that came so far, `raw` their bytes, `headers` those of the last request. With `hangs` nobody
-    is answered; `status` is the answer."""
+    """`spans` and `events` are those that came so far, `raw` their bytes, `headers` those of the last request. With
+    `hangs` nobody is answered; `status` is the answer."""
 
     def __init__(self, *, hangs: bool = False, status: int = 200) -> None:
         self._status = status
         self.spans: list[Span] = []
+        self.events: list[Event] = []
         self.raw = b""
         self.headers: dict[str, str] = {}
         self.url = ""
@@ -57,23 +68,45 @@ class Receiver:
             await self._came.wait_for(lambda: len(self.spans) >= count)
         return self.spans
 
+    async def wait_for_event(self) -> Event:
+        """The first event; fails if none comes."""
+        async with asyncio.timeout(15), self._came:
+            await self._came.wait_for(lambda: self.events)
+        return self.events[0]
+
     async def _take(self, request: web.BaseRequest) -> web.Response:
         body = await request.read()
         if self._hangs:
             await self._ending.wait()
         self.headers = {name.lower(): value for name, value in request.headers.items()}
-        assert (request.path, request.content_type) == ("/v1/traces", "application/x-protobuf")
+        assert request.content_type == "application/x-protobuf"
         self.raw += body
-        read = [
-            _span(span)
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
         async with self._came:
-            self.spans += read
+            if request.path == "/v1/traces":
+                self.spans += _spans(body)
+            else:
+                assert request.path == "/v1/logs"
+                self.events += _events(body)
             self._came.notify_all()
         return web.Response(status=self._status, content_type="application/x-protobuf")
+
+
+def _spans(body: bytes) -> list[Span]:
+    return [
+        _span(span)
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+    ]
+
+
+def _events(body: bytes) -> list[Event]:
+    return [
+        Event(record.event_name, record.trace_id.hex(), record.span_id.hex(), _values(record.attributes))
+        for resource in ExportLogsServiceRequest.FromString(body).resource_logs
+        for scope in resource.scope_logs
+        for record in scope.log_records
+    ]
 
 
 def _span(wire) -> Span:  # type: ignore[no-untyped-def]
@@ -99,4 +132,8 @@ def _value(wire: AnyValue) -> object:
     kind = wire.WhichOneof("value")
     if kind == "array_value":
         return [_value(each) for each in wire.array_value.values]
-    return getattr(wire, kind or "string_value")
+    if kind == "kvlist_value":
+        return _values(wire.kvlist_value.values)
+    if kind is None:
+        return None
+    return getattr(wire, kind)

@@ -39,7 +39,7 @@ FIELDS: dict[str, str | Sequence[str]] = {
     "Tenant.limits": ["rpm"],
     "Tenant.ip_allow": ["ip_allow"],
     "Tenant.loss": ["loss"],
-    "Tenant.log_content": "no route logs content",
+    "Tenant.log_content": "of answers alone, by test_content.py",
     "Tenant.audit_denials": ["test_every_denial_is_audited"],
     "Tenant.metadata": ["test_metadata_goes_where_answers_are_made"],
     "Tenant.forward_metadata": ["test_metadata_goes_where_answers_are_made"],

@@ -254,6 +254,32 @@ async def test_an_exchange_leaves_one_record_without_its_text(stream: bool) -> N
     }
 
 
+@pytest.mark.parametrize(
+    ("client", "tools", "told"),
+    [
+        ("chat", [{"type": "function", "function": {"name": "f"}}], {"tools_n": 1}),
+        ("messages", [{"name": "f", "input_schema": {"type": "object"}}], {"tools_n": 1}),
+        (
+            "messages",
+            [{"type": "web_search_20250305", "name": "web_search"}, {"type": "made_up_by_a_caller", "name": "x"}],
+            {"tools_n": 2, "hosted_tools": ["other", "web_search"]},
+        ),
+        ("responses", [{"type": "code_interpreter", "container": {"type": "auto"}}, 7], {"tools_n": 2}),
+        ("chat", [], {}),
+        ("chat", "none", {}),
+    ],
+)
+async def test_a_record_tells_how_many_tools_there_were_and_which_a_vendor_knows(
+    client: ProtocolName, tools: object, told: dict[str, object]
+) -> None:
+    if client == "responses":
+        told = {**told, "hosted_tools": ["code_execution"]}
+    async with before(client, says_hello(client, streamed=False)) as (proxy, _):
+        await proxy.post(PATHS[client], {**REQUESTS[client], "tools": tools})
+        record = await proxy.record()
+    assert {name: value for name, value in record.items() if name in ("tools_n", "hosted_tools")} == told
+
+
 async def test_a_key_of_the_clients_never_reaches_a_backend_that_the_proxy_has_a_key_for() -> None:
     headers = {"authorization": "Bearer client-key-1", "x-api-key": "client-key-2", "api-key": "client-key-3"}
     async with before("messages", says_hello("messages", streamed=False)) as (proxy, backend):

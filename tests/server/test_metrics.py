@@ -1,18 +1,20 @@
 """What a scrape says of requests: the catalogue of operations.md 4.2, by labels from closed sets."""
 
 import asyncio
+import os
 import random
 import re
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from proxy.server.exchange import Exchange
-from proxy.settings import LossPolicy, Timeouts
-from proxy.settings.tenants import TenantLimits
+from proxy.settings import LossPolicy, Timeouts, load
+from proxy.settings.tenants import Price, TenantLimits
 from tests.server.serving import (
     EVENTS,
     PATHS,
@@ -167,6 +169,33 @@ async def test_a_trace_that_is_kept_is_an_exemplar(monkeypatch: pytest.MonkeyPat
         "dragoman_upstream_duration_seconds": {"trace_id": "a" * 32},
     }
     assert "trace_id" not in plain
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_what_answers_cost_is_told_without_tenants_too(stream: bool) -> None:
+    price = Price("m", 1_000_000, 10_000_000, 0, 0, 0, 10_000_000)  # 1 micro-dollar a token of input, 10 of output
+    async with Scripted(*[says_hello("messages", streamed=stream)] * 2) as backend:
+        to = upstream("messages", backend.base_url)
+        async with serving(to, prices=(price,)) as proxy:
+            await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": stream})
+            record = await proxy.record()
+            await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "stream": stream, "model": "free"})
+            found = await scraped(proxy)
+    assert record["cost_usd"] == 13e-6
+    assert value(found, "dragoman_cost_usd_total", model="*", upstream="backend") == pytest.approx(13e-6)
+
+
+async def test_the_age_of_a_key_file_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("secret-in-a-file")
+    os.utime(file, (time.time() - 3600,) * 2)
+    text = f"upstreams: [{{name: a, protocol: chat, base_url: http://a, api_key_file: {file}}}]"
+    (tmp_path / "dragoman.yaml").write_text(text)
+    from_file = load(tmp_path / "dragoman.yaml", {}).upstreams["a"]
+    async with serving(from_file, upstream("chat", "http://b")) as proxy:
+        found = await scraped(proxy)
+    assert 3600 <= (value(found, "dragoman_secret_age_seconds", upstream="a") or 0) < 3660
+    assert value(found, "dragoman_secret_age_seconds", upstream="backend") is None
 
 
 async def test_nothing_that_callers_make_up_makes_a_series() -> None:

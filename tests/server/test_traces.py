@@ -34,12 +34,16 @@ OF_INFERENCE = {
     *("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.request.stream"),
     *(f"gen_ai.request.{name}" for name in ("max_tokens", "temperature", "top_p", "top_k", "seed", "choice.count")),
     *(f"gen_ai.request.{name}" for name in ("frequency_penalty", "presence_penalty", "reasoning.level")),
-    *("gen_ai.response.finish_reasons", "gen_ai.response.time_to_first_chunk"),
+    *("gen_ai.request.stop_sequences", "gen_ai.request.previous_response.id"),
+    *("gen_ai.conversation.id", "gen_ai.output.type"),
+    *(f"gen_ai.response.{name}" for name in ("id", "model", "status", "finish_reasons", "time_to_first_chunk")),
+    *("openai.request.service_tier", "openai.response.service_tier", "openai.response.system_fingerprint"),
+    *("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.definitions"),
     *("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "gen_ai.usage.reasoning.output_tokens"),
     *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_write.input_tokens"),
     *("server.address", "server.port", "error.type", "http.response.status_code", "http.request.resend_count"),
     *("dragoman.request_id", "dragoman.client_protocol", "dragoman.backend_protocol", "dragoman.upstream"),
-    *("dragoman.tenant", "dragoman.attempt"),
+    *("dragoman.tenant", "dragoman.attempt", "dragoman.overhead_ms"),
 }
 
 
@@ -94,6 +98,8 @@ async def test_a_request_is_a_span_with_one_of_the_backend_in_it() -> None:
         "gen_ai.request.temperature": 1.0,
         "gen_ai.request.seed": 7,
         "gen_ai.request.reasoning.level": "low",
+        "gen_ai.response.id": "chatcmpl-msg_1",
+        "gen_ai.response.model": "m-1",
         "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 30,
         "gen_ai.usage.output_tokens": 1,

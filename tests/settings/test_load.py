@@ -256,3 +256,28 @@ def test_ten_thousand_tenants(tmp_path: Path) -> None:
     ]
     text = MINIMAL + f"state: {{carrier_keys: ['{HEX}']}}\ntenants:\n" + "".join(tenants)
     assert len(read(tmp_path, text).tenants or {}) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("traces", "environ", "content"),
+    [
+        ("endpoint: http://c", {}, "NO_CONTENT"),
+        ("endpoint: http://c, content: SPAN_ONLY", {}, "SPAN_ONLY"),
+        (
+            "endpoint: http://c",
+            {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_and_event"},
+            "SPAN_AND_EVENT",
+        ),
+    ],
+)
+def test_content_is_recorded_only_where_it_is_said(
+    tmp_path: Path, traces: str, environ: dict[str, str], content: str
+) -> None:
+    settings = read(tmp_path, f"{MINIMAL}telemetry: {{traces: {{{traces}}}}}", environ)
+    assert settings.traces is not None
+    assert settings.traces.content == content
+
+
+def test_the_switch_for_content_is_nothing_without_a_receiver(tmp_path: Path) -> None:
+    switch = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "nonsense"}
+    assert read(tmp_path, MINIMAL, switch).traces is None

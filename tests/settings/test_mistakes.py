@@ -227,3 +227,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_hopeless_file_is_not_told_to_the_end(tmp_path: Path) -> None:
     found = told(tmp_path, GOOD + "trusted_proxies:\n" + "  - nobody\n" * 5000)
     assert (len(found), found[0]) == (1001, ": has more mistakes than these 1000")
+
+
+def test_a_word_for_content_that_is_none_is_a_mistake_of_the_environment(tmp_path: Path) -> None:
+    text = GOOD + "telemetry: {traces: {endpoint: http://c}}\n"
+    switch = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    words = "'NO_CONTENT', 'SPAN_ONLY', 'EVENT_ONLY' or 'SPAN_AND_EVENT'"
+    assert [str(mistake) for mistake in mistakes(tmp_path, text, {switch: "true"})] == [
+        f"environment: {switch}: must be {words}"
+    ]
+
+
+def test_events_with_content_need_a_neighbour_of_the_spans_endpoint(tmp_path: Path) -> None:
+    text = GOOD + "telemetry: {traces: {endpoint: 'http://c/x', content: EVENT_ONLY}}\n"
+    (mistake,) = told(tmp_path, text)
+    assert (
+        mistake == ":2: telemetry.traces: endpoint must end in /traces where events with content go to /logs beside it"
+    )
