@@ -14,6 +14,7 @@ import anthropic
 import openai
 
 from tests.harness.model_backend import ModelBackend
+from tests.harness.otlp import Receiver
 from tests.harness.proxy_process import ProxyProcess
 from tests.harness.wire import PROTOCOLS, Protocol
 from tests.limits.replicas import PEPPER, PRICES, Tenants
@@ -49,6 +50,7 @@ class Scene:
 
     proxy: ProxyProcess
     keys: dict[str, str]
+    receiver: Receiver
 
     async def play(self, seconds: float) -> None:
         """Several clients at once, more of them in the middle than at the ends. What fails is meant to."""
@@ -156,6 +158,7 @@ async def scene() -> AsyncIterator[Scene]:
         ]
         upstreams.append({**upstreams[0], "name": "revoked", "api_key": "an old key"})
         tenants = Tenants(LIMITS)
+        receiver = await stack.enter_async_context(Receiver())
         proxy = ProxyProcess(
             "chat",
             backends["chat"].url,
@@ -166,8 +169,9 @@ async def scene() -> AsyncIterator[Scene]:
                 "prices": PRICES,
                 "tenants": tenants.entries,
                 "state": {"carrier_keys": [CARRIER_KEY]},
+                "telemetry": {"traces": {"endpoint": receiver.url, "sample": 1}},
             },
         )
         stack.push_async_callback(proxy.stop)
         await proxy.start()
-        yield Scene(proxy, tenants.keys)
+        yield Scene(proxy, tenants.keys, receiver)

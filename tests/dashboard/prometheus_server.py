@@ -107,6 +107,15 @@ class PrometheusServer:
         series = [{"metric": each["metric"], "values": [each["value"]]} for each in told["result"]]
         return _numbers(series, "values")
 
+    async def exemplars(self, name: str, start: float, end: float) -> list[dict[str, Any]]:
+        """Those of a metric, with their bucket in `le`."""
+        asked = {"query": name, "start": str(start), "end": str(end)}
+        return [
+            {**exemplar, "le": each["seriesLabels"]["le"]}
+            for each in await self._ask("query_exemplars", asked)
+            for exemplar in each["exemplars"]
+        ]
+
     async def rules(self) -> list[dict[str, Any]]:
         """All rules with how their evaluation went."""
         return [rule for group in (await self._ask("rules", {}))["groups"] for rule in group["rules"]]

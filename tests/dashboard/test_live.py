@@ -17,6 +17,7 @@ from tests.dashboard.load import scene
 from tests.dashboard.prometheus_server import PrometheusServer, Series
 from tests.dashboard.sources import RULE_FILES, dashboard, metrics_of, operands, panels, rules
 
+SERVER, CLIENT = 2, 3  # kinds of spans
 SECONDS = float(os.environ.get("DRAGOMAN_DASHBOARD_S", "12"))
 # What Grafana puts in place of the variables; with scrapes each second, its own choice of interval is 4 s.
 VARIABLES = {"$__rate_interval": "4s", "$namespace": "llm", "$job": "dragoman", "$model": ".*", "$tenant": ".*"}
@@ -92,7 +93,11 @@ async def test_prometheus_has_an_answer_to_every_question(tmp_path: Path) -> Non
             seen = await look(prometheus, start, end)
             evaluated = await prometheus.rules()
             scraped = await prometheus.targets()
+            exemplars = await prometheus.exemplars("dragoman_request_duration_seconds_bucket", start, end)
             not_yet = {name for name in NOT_YET if await prometheus.at(f'{{__name__=~"{name}(_bucket)?"}}', end)}
+        # What Grafana does with a click on a point: the slowest request there is one of, and its trace.
+        slowest = max(exemplars, key=lambda exemplar: float(exemplar["value"]))
+        trace = await stage.receiver.trace(slowest["labels"]["trace_id"])
     picture = Path(os.environ.get("DRAGOMAN_DASHBOARD_PNG", tmp_path / "dashboard.png"))
     size = draw(dashboard()["panels"], seen.answers, picture)
 
@@ -105,3 +110,7 @@ async def test_prometheus_has_an_answer_to_every_question(tmp_path: Path) -> Non
     assert raised >= RAISED
     assert not raised & NOT_RAISED
     assert size < 300_000
+    (server,) = (span for span in trace if span.kind == SERVER)
+    assert any(span.kind == CLIENT and span.parent == server.id for span in trace)
+    assert server.lasted == pytest.approx(float(slowest["value"]), abs=0.05)
+    assert float(slowest["value"]) <= float(slowest["le"])

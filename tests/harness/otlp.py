@@ -68,6 +68,12 @@ class Receiver:
             await self._came.wait_for(lambda: len(self.spans) >= count)
         return self.spans
 
+    async def trace(self, trace: str) -> list[Span]:
+        """The spans of one trace, once there are any."""
+        async with asyncio.timeout(15), self._came:
+            await self._came.wait_for(lambda: any(span.trace == trace for span in self.spans))
+        return [span for span in self.spans if span.trace == trace]
+
     async def wait_for_event(self) -> Event:
         """The first event; fails if none comes."""
         async with asyncio.timeout(15), self._came:
