@@ -93,12 +93,12 @@ def test_check_the_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_check_tells_every_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bad = tmp_path / "bad.yaml"
-    bad.write_text(BAD + "workers: 2\n")
+    bad.write_text(BAD + "workers: 0\n")
     assert main(["check", EXAMPLE, str(bad)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         f"{EXAMPLE}: valid",
         f"{bad}:3: upstreams[0].base_url: is required",
-        f"{bad}:4: workers: not supported yet by this version: only 1 is",
+        f"{bad}:4: workers: must be greater than or equal to 1",
     ]
 
 

@@ -13,20 +13,20 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import NamedTuple
-
-from aiohttp import web
+from dataclasses import replace
 
 from proxy import __version__
 from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.server.admin import Admin
 from proxy.server.app import App, Server
 from proxy.server.demo import start_demo
+from proxy.server.listening import LAST_BYTES, Listener, listen
 from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime
 from proxy.server.self_test import failed_translations
+from proxy.server.workers import ALONE, Supervisor, Worker, reserved, share_of, supported
 from proxy.settings import Address, Loaded, Settings
-from proxy.telemetry.logs import AccessLog, configure_messages, json_line, write_stdout
+from proxy.telemetry.logs import AccessLog, configure_messages, json_line, write_stdout, write_stdout_among_others
 from proxy.telemetry.text_lines import text_line
 from proxy.upstream.dialects import UnknownDialect
 
@@ -34,8 +34,6 @@ _OK = 0
 _MISTAKES = 1
 _UNUSABLE = 2
 
-# After the last stream has been told, seconds for the bytes to leave.
-_LAST_BYTES = 5.0
 _POLL = 0.05  # seconds between looks at what is still open
 _ENDED_AT_ONCE = 130
 
@@ -43,9 +41,38 @@ log = logging.getLogger("dragoman")
 
 
 def run(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool = False) -> int:
-    """Serve until a signal says otherwise. `read`: reads the same configuration once more. The result is the exit code:
-    0, 1 for settings that can't be used, 2 when the addresses can't be listened on.
+    """Serve until a signal says otherwise, in as many processes as the settings say. `read`: reads the same
+    configuration once more. The result is the exit code: 0, 1 for settings that can't be used, 2 when the addresses
+    can't be listened on.
     """
+    settings = loaded.settings
+    if settings.workers == 1:
+        return _run(loaded, read, ALONE, demo=demo)
+    if not supported():
+        _say("dragoman: several workers need a system on which processes can share a port")
+        return _MISTAKES
+    try:
+        address, kept = reserved(settings.listen)
+    except OSError as error:
+        _say(f"dragoman: can't listen: {error.strerror or error}")
+        return _UNUSABLE
+
+    def share(worker: Worker, loaded: Loaded) -> Loaded:
+        new = loaded.settings
+        if new.listen == settings.listen:
+            new = replace(new, listen=address)
+        return replace(loaded, settings=share_of(new, worker))
+
+    def serve_as(worker: Worker) -> int:
+        for each in kept:
+            each.close()
+        again = None if read is None else lambda: share(worker, read())
+        return _run(share(worker, loaded), again, worker, demo=demo)
+
+    return Supervisor(settings.workers, serve_as).run()
+
+
+def _run(loaded: Loaded, read: Callable[[], Loaded] | None, worker: Worker, *, demo: bool) -> int:
     try:
         import uvloop
 
@@ -53,11 +80,13 @@ def run(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool 
     except ImportError:
         new_loop = None
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        return runner.run(serve(loaded, read, demo=demo))
+        return runner.run(serve(loaded, read, worker, demo=demo))
 
 
-async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool = False) -> int:
-    """As `run`, inside a loop."""
+async def serve(
+    loaded: Loaded, read: Callable[[], Loaded] | None = None, worker: Worker = ALONE, *, demo: bool = False
+) -> int:
+    """As `run`, inside a loop: one process."""
     settings = loaded.settings
     async with AsyncExitStack() as stack:
         if demo:
@@ -66,7 +95,8 @@ async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, dem
             settings = settings.with_demo_at(backend.base_url)
         try:
             line = text_line if settings.log_format == "text" else json_line
-            runtime = Runtime(settings, AccessLog(write_stdout, line), loaded.digest)
+            write = write_stdout if worker is ALONE else write_stdout_among_others
+            runtime = Runtime(settings, AccessLog(write, line), loaded.digest)
         except (UnknownDialect, OSError, ValueError) as error:  # the last: an address of the shared store
             _say(f"dragoman: {error}")
             return _MISTAKES
@@ -75,38 +105,21 @@ async def serve(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, dem
         ending = Ending(runtime)
         reloading = Reloading(runtime, loaded, read)
         try:
-            clients = await _listen(stack, Server(runtime, App(runtime)), settings.listen)
-            admin = await _listen(
-                stack, Server(runtime, Admin(runtime, reloading, ending.begin)), settings.admin_listen
-            )
+            shared = worker is not ALONE
+            clients = await listen(stack, Server(runtime, App(runtime)), settings.listen, shared=shared)
+            admin = await listen(stack, Server(runtime, Admin(runtime, reloading, ending.begin)), settings.admin_listen)
         except OSError as error:
             _say(f"dragoman: can't listen: {error.strerror or error}")
             return _UNUSABLE
         runtime.failed_checks = failed_translations()
         settle_memory()
         ending.watch_signals()
+        ending.watch_parent(worker)
         stack.enter_context(reloading.begun())
-        _announce(settings, clients, admin)
+        if worker.number == 0:
+            _announce(settings, clients, admin)
         await ending.carry_out(clients)
     return _OK
-
-
-class Listener(NamedTuple):
-    """A listening socket and what serves its connections."""
-
-    server: Server
-    site: web.TCPSite
-    port: int
-
-
-async def _listen(stack: AsyncExitStack, server: Server, address: Address) -> Listener:
-    """Raises OSError when the address is in use or not ours."""
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_LAST_BYTES)
-    await runner.setup()
-    stack.push_async_callback(runner.cleanup)
-    site = web.TCPSite(runner, address.host, address.port)
-    await site.start()
-    return Listener(server, site, runner.addresses[0][1])
 
 
 def settle_memory() -> None:
@@ -130,7 +143,9 @@ def _announce(settings: Settings, clients: Listener, admin: Listener) -> None:
     for route in settings.models:
         renamed = f" as {route.model}" if route.model else ""
         _say(f"  models {route.match}: {route.upstream.name}{renamed}")
-    _say(f"  probes on http://{Address(settings.admin_listen.host, admin.port)}: /healthz /readyz /metrics")
+    probes = Address(settings.admin_listen.host, admin.port)
+    more = f", and on the next {settings.workers - 1} ports" if settings.workers > 1 else ""
+    _say(f"  probes on http://{probes}: /healthz /readyz /metrics{more}")
 
 
 def _say(line: str) -> None:
@@ -155,6 +170,11 @@ class Ending:
             loop.add_signal_handler(signal.SIGTERM, self._on_signal, signal.SIGTERM)
             loop.add_signal_handler(signal.SIGINT, self._on_signal, signal.SIGINT)
 
+    def watch_parent(self, worker: Worker) -> None:
+        """End when the process has gone that would pass signals on."""
+        if worker.parent >= 0:
+            asyncio.get_running_loop().add_reader(worker.parent, self._on_orphaned, worker.parent)
+
     def begin(self) -> None:
         """Refuse probes from now on, and let `carry_out` do the rest."""
         self._runtime.draining = True
@@ -166,12 +186,11 @@ class Ending:
         log.info("Draining: %d requests are open", len(self._runtime.open))
         if not self._at_once:
             await asyncio.sleep(self._runtime.gateway.settings.drain.lame_duck)
-        await clients.site.stop()
-        clients.server.pre_shutdown()  # connections that wait for a next request
+        await clients.stop()
         if not await self._idle_within(self._runtime.gateway.settings.drain.max_stream):
             for exchange in list(self._runtime.open):
                 exchange.watch.end(_going_down())
-            await self._idle_within(_LAST_BYTES)
+            await self._idle_within(LAST_BYTES)
 
     async def _idle_within(self, seconds: float) -> bool:
         deadline = asyncio.get_running_loop().time() + seconds
@@ -180,6 +199,11 @@ class Ending:
                 return False
             await asyncio.sleep(_POLL)
         return True
+
+    def _on_orphaned(self, parent: int) -> None:
+        asyncio.get_running_loop().remove_reader(parent)
+        log.warning("The process that started this one has gone")
+        self.begin()
 
     def _on_signal(self, number: signal.Signals) -> None:
         """The second signal ends at once; the first one does not, even if draining was begun by a request."""

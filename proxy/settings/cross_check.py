@@ -10,7 +10,7 @@ from proxy.settings.cross_check_policies import cross_check_policies
 from proxy.settings.cross_check_prices import check_reached, cross_check_prices
 from proxy.settings.cross_check_tenants import cross_check_tenants
 from proxy.settings.document import Document, Value
-from proxy.settings.snapshot import Address, ProtocolName
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, Address, ProtocolName
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.values import parse_address
 from proxy.upstream.dialects import UnknownDialect, dialect_for
@@ -100,6 +100,23 @@ def _check_listeners(document: Document) -> None:
         document.note(("listen",), message)
     if listen and listen == admin and listen.port:
         document.note(("admin_listen",), "is the same address as listen")
+    _check_workers(document, listen, admin)
+
+
+def _check_workers(document: Document, listen: Address | None, admin: Address | None) -> None:
+    """Each has an admin listener of its own, at the next port."""
+    given = str(document.root.get("workers", 1))  # a text, if it comes from the environment
+    count = int(given) if given.isdecimal() and len(given) < 4 else 1
+    if count < 2:
+        return
+    listen, admin = listen or LISTEN, admin or ADMIN_LISTEN
+    if listen != admin and listen.host == admin.host and 0 < admin.port < listen.port < admin.port + count:
+        document.note(("workers",), f"worker {listen.port - admin.port} would have its admin listener at {listen}")
+    if 65535 - count < admin.port:
+        document.note(("workers",), f"needs {count} ports from that of admin_listen on")
+    state = document.root.get("state")
+    if isinstance(state, dict) and state.get("limits_file") is not None:
+        document.note(("state", "limits_file"), "can't be used by several workers: one process at a time has the file")
 
 
 def _address(document: Document, name: str) -> Address | None:

@@ -26,6 +26,7 @@ def resolve(file: SettingsFile) -> Settings:
         models=tuple(_route(entry, upstreams[entry.upstream]) for entry in entries),
         listen=file.listen,
         admin_listen=file.admin_listen,
+        workers=file.workers,
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
         max_body=file.max_body,

@@ -6,13 +6,13 @@ must not find out later that there was none. `resolve.py` turns these models int
 
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
 from proxy.settings.files import CaFile, ClientCert, KeptFile, SecretFile, TokenizerFile
 from proxy.settings.section import Section
-from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, MOST_WORKERS, ProtocolName
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
@@ -157,7 +157,7 @@ class SettingsFile(Section):
     version: Literal[1] = 1
     listen: ListenAddress = LISTEN
     admin_listen: ListenAddress = ADMIN_LISTEN
-    workers: Annotated[int, only(1), WithJsonSchema({"const": 1})] = 1
+    workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
     upstreams: Annotated[list[UpstreamEntry], Field(min_length=1)]
     models: list[ModelEntry] = []
     model_profiles: list[ModelProfileEntry] = []

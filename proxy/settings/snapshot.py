@@ -48,6 +48,7 @@ class Address(NamedTuple):
 LISTEN = Address("127.0.0.1", 8080)
 ADMIN_LISTEN = Address("127.0.0.1", 9090)
 MAX_BODY = 32 * 2**20
+MOST_WORKERS = 128
 MOST_CHOICES = 16  # that `fan_out` may allow: each is a request of its own, all at once
 
 
@@ -179,6 +180,7 @@ class Settings:
     models: tuple[ModelRoute, ...]
     listen: Address = LISTEN
     admin_listen: Address = ADMIN_LISTEN
+    workers: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     drain: Drain = field(default_factory=Drain)
     max_body: int = MAX_BODY  # bytes

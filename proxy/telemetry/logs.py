@@ -17,6 +17,7 @@ import orjson
 
 _FLUSH_AFTER: Final = 0.25  # seconds that a record may wait for others
 _FLUSH_AT: Final = 64 * 1024  # bytes
+_PIPE_BUF: Final = 4096  # bytes that Linux writes to a pipe at once
 
 
 Line = Callable[[Mapping[str, object]], bytes]
@@ -112,6 +113,20 @@ def write_stdout(lines: bytes, stream: BinaryIO | None = None) -> None:
         stream.flush()
     except (BrokenPipeError, ValueError):
         return
+
+
+def write_stdout_among_others(lines: bytes, stream: BinaryIO | None = None) -> None:
+    """The same where other processes write to the same pipe: in pieces that the system never mixes with theirs, unless
+    a line alone is longer."""
+    piece: list[bytes] = []
+    size = 0
+    for line in lines.splitlines(keepends=True):
+        if piece and size + len(line) > _PIPE_BUF:
+            write_stdout(b"".join(piece), stream)
+            piece, size = [], 0
+        piece.append(line)
+        size += len(line)
+    write_stdout(b"".join(piece), stream)
 
 
 def configure_messages(scrub: Callable[[str], str], level: int = logging.INFO, line: Line = json_line) -> None:

@@ -60,7 +60,7 @@ def test_sidecar_starts_first_and_stops_fast() -> None:
     assert "lifecycle" not in sidecar
     assert sidecar["resources"]["requests"] == {"cpu": "25m", "memory": "64Mi"}
     written = yaml.safe_load(configuration(manifests))
-    assert (written["listen"], written["drain"]) == ("127.0.0.1:8080", {"lame_duck": "0s", "max_stream": "5s"})
+    assert (written["listen"], written["drain"]) == ("localhost:8080", {"lame_duck": "0s", "max_stream": "5s"})
     assert "tenants" not in written
     monitor = only(manifests, "PodMonitor")["spec"]
     assert monitor["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()

@@ -95,7 +95,7 @@ def test_what_is_read_keeps_the_schema(tmp_path: Path, text: str) -> None:
         FILE + "drain: {max_stream: soon}",
         FILE + "max_body: 0",
         FILE + "max_body: 32 parsecs",
-        FILE + "workers: 2",
+        FILE + "workers: 0",
         FILE + "telemetry: {traces: {}}",
         FILE + "telemetry: {traces: {endpoint: 'grpc://h'}}",
         FILE + "telemetry: {traces: {endpoint: 'http://h', sample: 2}}",

@@ -37,7 +37,7 @@ upstreams:
     base_url: http://a
 models:
   - {match: "gpt-[", upstream: b}
-workers: 4
+workers: 0
 """
     assert told(tmp_path, text) == [
         ":1: listen: without tenants no key is asked for, so only a loopback address may be bound, such as 127.0.0.1",
@@ -50,14 +50,13 @@ workers: 4
         ":9: upstreams[1].protocl: is not a key here, did you mean 'protocol'?",
         ":12: models[0].match: 'gpt-[' is not a pattern: its '[' is not closed",
         ":12: models[0].upstream: no upstream is called 'b', there is a",
-        ":13: workers: not supported yet by this version: only 1 is",
+        ":13: workers: must be greater than or equal to 1",
     ]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "workers: 2",
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
         "state: {ttl: 1h}",
@@ -244,3 +243,21 @@ def test_events_with_content_need_a_neighbour_of_the_spans_endpoint(tmp_path: Pa
     assert (
         mistake == ":2: telemetry.traces: endpoint must end in /traces where events with content go to /logs beside it"
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "mistake"),
+    [
+        (
+            "workers: 4\nadmin_listen: 127.0.0.1:8078",
+            ":2: workers: worker 2 would have its admin listener at 127.0.0.1:8080",
+        ),
+        ("workers: 4\nadmin_listen: 127.0.0.1:65533", ":2: workers: needs 4 ports from that of admin_listen on"),
+        (
+            "workers: 2\nstate: {limits_file: limits.json}",
+            ":3: state.limits_file: can't be used by several workers: one process at a time has the file",
+        ),
+    ],
+)
+def test_what_several_workers_can_not_have(tmp_path: Path, lines: str, mistake: str) -> None:
+    assert told(tmp_path, GOOD + lines) == [mistake]

@@ -11,7 +11,7 @@ need not wait for anyone.
 */}}
 {{- define "dragoman.decided" -}}
 {{- $gateway := eq .Values.mode "gateway" -}}
-listen: {{ include "dragoman.bind" (dict "address" (ternary .Values.bindAddress "127.0.0.1" $gateway) "port" 8080) | quote }}
+listen: {{ include "dragoman.bind" (dict "address" (ternary .Values.bindAddress "localhost" $gateway) "port" 8080) | quote }}
 admin_listen: {{ include "dragoman.bind" (dict "address" .Values.bindAddress "port" 9090) | quote }}
 drain:
   lame_duck: {{ ternary (int .Values.drain.lameDuckSeconds) 0 $gateway }}s
