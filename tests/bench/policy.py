@@ -10,15 +10,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 import orjson
 import uvloop
 
 from proxy.tenancy.keys import new_key
-from tests.bench.load import ReplyError, open_connections, request_bytes
-from tests.bench.measure import CONNECTIONS, Sample, time_requests
+from tests.bench.load import ReplyError
+from tests.bench.side_by_side import measure, report
 from tests.bench.targets import StartError, Target, free_port, process, proxy_config
 from tests.bench.wires import WIRES
 
@@ -37,11 +37,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         with targets(options.backend) as (key, proxies):
-            samples = uvloop.run(measure(options.client, key, proxies, options.rounds, options.requests))
+            ways = {f"{count} tenants": target for count, target in proxies.items()}
+            edit = partial(with_key, key=key)
+            samples = uvloop.run(measure(options.client, ways, options.rounds, options.requests, edit=edit))
     except (StartError, ReplyError) as broken:
         print(f"no figures: {broken}", file=sys.stderr)
         return 1
-    print(report(samples, f"{options.client}>{options.backend}"))
+    print(report(samples, f"{options.client}>{options.backend}, small requests"))
     return 0
 
 
@@ -90,39 +92,11 @@ def tenant(name: str, kid: str, digest: str) -> dict[str, object]:
     return {"name": name, "keys": [{"kid": kid, "hash": digest}], "models": {"allow": ["bench-*"]}, "limits": limits}
 
 
-async def measure(
-    client: str, key: str, proxies: dict[int, Target], rounds: int, count: int
-) -> dict[int, list[Sample]]:
-    """The proxies take turns in each round."""
-    wire = WIRES[client]
-    samples: dict[int, list[Sample]] = {tenants: [] for tenants in proxies}
-    for number in range(rounds):
-        order = list(proxies.items())
-        for tenants, target in order if number % 2 == 0 else reversed(order):
-            request = with_key(request_bytes(wire, "small", target.port), key)
-            connections = await open_connections(target.port, CONNECTIONS)
-            try:
-                samples[tenants].append(await time_requests(target, wire, "small", connections, request, count))
-            finally:
-                for connection in connections:
-                    connection.transport.abort()
-    return samples
-
-
 def with_key(request: bytes, key: str) -> bytes:
     """Any request's own keys are another's, and two that disagree are refused."""
     head, _, body = request.partition(b"\r\n\r\n")
     kept = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"authorization:", b"x-api-key:"))]
     return b"\r\n".join([*kept, f"authorization: Bearer {key}".encode()]) + b"\r\n\r\n" + body
-
-
-def report(samples: dict[int, list[Sample]], pair: str) -> str:
-    without = samples[0]
-    lines = [f"{pair}, small requests: CPU ms for 1,000, and against none at all within each round (medians)"]
-    for tenants, own in samples.items():
-        ratio = median(sample.cpu_ns / base.cpu_ns for sample, base in zip(own, without, strict=True))
-        lines.append(f"{tenants:>7} tenants {median(each.ms_per_1000 for each in own):8.1f} ms {ratio:6.3f} x")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
