@@ -13,8 +13,8 @@ import aiohttp
 import yaml
 
 from tests.harness.http_wire import body_pieces, read_head
+from tests.server.running import Running
 from tests.server.serving import EVENTS, REPLIES
-from tests.server.test_lifecycle import Running
 from tests.upstream.listening import Listening
 from tests.upstream.scripted import LAST, chunk, head, reply
 

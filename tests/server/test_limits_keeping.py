@@ -24,9 +24,9 @@ from proxy.telemetry.audit import AuditLog
 from proxy.tenancy.limits import Spent
 from proxy.tenancy.limits_file import Kept, LimitsFile
 from proxy.tenancy.memory import MemoryLimiter
+from tests.server.running import Running
 from tests.server.serving import PATHS, REQUESTS, Records, begins, route, says_hello, upstream
 from tests.server.tenancy import ENTRY, KEY, PEPPER, bearer, let_in, tenant
-from tests.server.test_lifecycle import Running
 from tests.tenancy.limiting import NOON, Clock, demand, taken, used, with_budget
 from tests.upstream.scripted import HOLD, Scripted
 
