@@ -30,10 +30,14 @@ async def test_the_end_comes_in_order(tmp_path: Path) -> None:
             while await status_of(session, proxy.admin + "/readyz") == 200:
                 pass
             assert await status_of(session, proxy.clients + "/readyz") == 503
+            async with session.get(proxy.admin + "/metrics") as scraped:
+                assert "\ndragoman_draining 1.0\n" in await scraped.text()
             async with session.post(proxy.clients + PATHS["chat"], data=b"{") as late:
                 assert (late.status, late.headers["connection"]) == (400, "close")
             rest = await stream.content.read()
         assert await status_of(session, proxy.clients + "/healthz") is None
+        # Whoever scrapes now gets an answer or none at all.
+        assert await status_of(session, proxy.admin + "/metrics") in (200, None)
         assert await proxy.ended() == 0
     error = json.loads(rest.decode().strip().removeprefix("data: "))["error"]
     assert (error["message"], error["code"]) == ("The proxy is shutting down; try again.", "server_is_overloaded")
