@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from proxy.canonical.jsontext import NotJson, loads
-from proxy.settings import Settings, SettingsError, Upstream, load
+from proxy.settings import ModelRoute, RouteTarget, Settings, SettingsError, Upstream, load
 from proxy.settings.tenants import Tenant
 from proxy.tenancy.explain import Question, Verdict
 from proxy.tenancy.explain import explain as explained
@@ -32,7 +32,7 @@ def explain(parsed: argparse.Namespace) -> int:
     model = parsed.model or _model_of(raw) or tenant.models.default
     way = _way(settings, tenant, model)
     question = Question(parsed.protocol, parsed.endpoint, parsed.ip, parsed.model, raw, way.own_key)
-    verdicts = [*explained(Policy(tenant), question, time.time()), way.verdict]
+    verdicts = [*explained(Policy(tenant), question, time.time()), *way.verdicts]
     _print(verdicts)
     answers = {verdict.allowed for verdict in verdicts}
     return _REFUSED if False in answers else _UNTOLD if None in answers else _ALLOWED
@@ -68,22 +68,38 @@ def _model_of(raw: bytes | None) -> str | None:
 
 
 class _Way(NamedTuple):
-    """`own_key`: no other tenant's requests are asked with the same key."""
+    """`verdicts`: on each target, in the order in which they are asked. `own_key`: no other tenant's requests are asked
+    with the same key."""
 
-    verdict: Verdict
+    verdicts: list[Verdict]
     own_key: bool
 
 
 def _way(settings: Settings, tenant: Tenant, model: str | None) -> _Way:
     if model is None:
-        return _Way(Verdict("route", "", None, "no model is named"), False)
+        return _Way([Verdict("route", "", None, "no model is named")], False)
     route = settings.route(model)
     if route is None:
-        return _Way(Verdict("route", "models", False, "no entry matches this name"), False)
-    upstream = route.upstream
-    refused, whose, own_key = _key(tenant, upstream)
-    told = f"{route.model or model} at {upstream.name} ({upstream.protocol}), with {whose}"
-    return _Way(Verdict("route", f"match {route.match}", not refused, told), own_key)
+        return _Way([Verdict("route", "models", False, "no entry matches this name")], False)
+    keys = [_key(tenant, target.upstream) for target in route.targets]
+    some = not all(refused for refused, _, _ in keys)
+    verdicts: list[Verdict] = []
+    for target, (refused, whose, _) in zip(route.targets, keys, strict=True):
+        upstream = target.upstream
+        told = f"{target.model or model} at {upstream.name} ({upstream.protocol}), with {whose}"
+        if refused and some:
+            told += ": it is left out"
+        part = "" if len(keys) == 1 else _part(route, target)
+        verdicts.append(Verdict(f"route{part}", f"match {route.match}", some, told))
+    return _Way(verdicts, all(own for _, _, own in keys))
+
+
+def _part(route: ModelRoute, target: RouteTarget) -> str:
+    """What a target gets of the load."""
+    if target.weight is None:
+        first = target is route.targets[0] and all(each.weight is None for each in route.targets)
+        return " first" if first else " fallback"
+    return f" {target.weight / sum(each.weight or 0 for each in route.targets):.0%}"
 
 
 def _key(tenant: Tenant, upstream: Upstream) -> tuple[bool, str, bool]:

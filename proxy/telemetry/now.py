@@ -1,7 +1,7 @@
 """What is asked only when somebody scrapes: how many requests are open, and whether the process ends."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily
@@ -20,11 +20,13 @@ class Open(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How things are. `reserved`: tokens of leases that are open."""
+    """How things are. `reserved`: tokens of leases that are open. `circuits`: by upstream, 0 closed, 1 half-open, 2
+    open."""
 
     requests: Iterable[Open]
     draining: bool
     reserved: int
+    circuits: Mapping[str, int]
 
 
 class Now(Collector):
@@ -53,6 +55,14 @@ class Now(Collector):
         )
         for pair, count in streams.items():
             family.add_metric(pair, count)
+        yield family
+        family = GaugeMetricFamily(
+            "dragoman_circuit_state",
+            "Whether a backend that fails is left alone: 0 no (closed), 1 it is tried again (half-open), 2 yes (open).",
+            labels=["upstream"],
+        )
+        for upstream, state in now.circuits.items():
+            family.add_metric([upstream], state)
         yield family
         yield GaugeMetricFamily("dragoman_draining", "1 while the process ends.", value=float(now.draining))
         yield GaugeMetricFamily("dragoman_reserved_tokens", "Tokens of open leases.", value=float(now.reserved))
