@@ -160,9 +160,12 @@ class Attempts:
         self._keep(failure, verdict)
         if exchange.begun or (asked and self._is_spent()):
             return False
-        if asked and (self._takes_other_key(verdict) or await self._is_asked_again(verdict, error)):
-            return True
-        if self._goes_elsewhere(verdict, error):
+        failed = self.served.backend.name
+        again = asked and (self._takes_other_key(verdict) or await self._is_asked_again(verdict, error))
+        if again or self._goes_elsewhere(verdict, error):
+            if error.kind is ErrorClass.UPSTREAM_AUTH:  # or nobody would hear of it
+                traffic = exchange.gateway.runtime.metrics.traffic
+                traffic.errors.add("upstream", error.kind.value, traffic.upstream(failed))
             return True
         self._give_up(verdict)
         return False

@@ -34,7 +34,8 @@ UNFIT = Verdict("unfit")  # the target was not even asked: it can't do what the 
 FINAL = Verdict("final", elsewhere=False)  # it is an answer, or the request's own fault
 
 _OF_KEYS = frozenset({ErrorClass.UPSTREAM_AUTH, ErrorClass.QUOTA})
-_ABOUT_REQUEST = frozenset({400, 404, 409, 413, 422})
+# 401 and 403 are when the client brought the key; else they are of the class above.
+_ABOUT_REQUEST = frozenset({400, 401, 403, 404, 409, 413, 422})
 _UNFIT = frozenset({Reason.LOSS_REFUSED, Reason.STATE_NOT_PORTABLE})
 _SAYS_OVERLOADED = frozenset({"server_is_overloaded", "overloaded_error"})
 

@@ -26,22 +26,26 @@ class Target:
 
 
 @asynccontextmanager
-async def before_all(*those: Target, **more: object) -> AsyncIterator[tuple[Proxy, list[Scripted]]]:
-    """A proxy whose one model has these targets, which are called `one`, `two` and so on."""
-    names = ("one", "two", "three", "four")
+async def before_all(
+    *those: Target, beside: Target | None = None, entry: dict[str, object] | None = None, **more: object
+) -> AsyncIterator[tuple[Proxy, list[Scripted]]]:
+    """A proxy whose one model has these targets, which are called `one`, `two` and so on. `beside`: another one, for
+    requests that are too long. `entry`: of `ModelRoute`; `more`: of `Settings`."""
+    all_targets = (*those, beside) if beside is not None else those
     async with AsyncExitStack() as stack:
         backends: list[Scripted] = []
         found: list[RouteTarget] = []
-        for name, each in zip(names, those, strict=False):
+        for name, each in zip(("one", "two", "three", "four"), all_targets, strict=False):
             backend = await stack.enter_async_context(Scripted(*(each.scripts or [b""])))
             address = backend.base_url if each.scripts else f"http://127.0.0.1:{closed_port()}/v1"
             settings = {"timeouts": each.timeouts or Timeouts(), **(each.more or {})}
             to = upstream(each.protocol, address, name=name, **settings)  # type: ignore[arg-type]
             backends.append(backend)
             found.append(RouteTarget(to, each.model, each.weight))
-        entry = targets("*", *found)
+        long = found[-1] if beside is not None else None
+        route = targets("*", *found[: len(those)], on_context_length=long, **(entry or {}))
         upstreams = {target.upstream.name: target.upstream for target in found}.values()
-        proxy = await stack.enter_async_context(serving(*upstreams, models=[entry], **more))  # type: ignore[arg-type]
+        proxy = await stack.enter_async_context(serving(*upstreams, models=[route], **more))  # type: ignore[arg-type]
         yield proxy, backends
 
 
