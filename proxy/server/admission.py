@@ -153,7 +153,8 @@ def examine(
     way, routing = ways[0], None
     if len(ways) > 1:
         fitting = ways if owners is None else [each for each in ways if each.served.backend.protocol in owners]
-        routing = Routing(exchange, fitting or ways, seen)
+        open_to = [each for each in fitting if caller is None or _is_open(exchange, caller, each)]
+        routing = Routing(exchange, open_to or fitting or ways, seen)
         way = routing.first()
     served = exchange.served = way.served
     admitted = Admitted(seen, route, way, routing, fill)
@@ -186,6 +187,14 @@ def _limit_output(exchange: Exchange, policy: Policy, seen: Peek, served: Served
 
 def _backends(route: ModelRoute) -> Iterator[Upstream]:
     return (target.upstream for target in route.all_targets)
+
+
+def _is_open(exchange: Exchange, caller: Caller, way: Way) -> bool:
+    try:
+        _check_account(exchange, caller, way.served)
+    except Rejected:
+        return False
+    return True
 
 
 def _check_account(exchange: Exchange, caller: Caller, served: Served) -> None:

@@ -54,7 +54,6 @@ class Attempts:
 
     __slots__ = (
         "_began",
-        "_deadline",
         "_exchange",
         "_fill",
         "_hop",
@@ -80,7 +79,6 @@ class Attempts:
         self._way = admitted.way
         self.served = admitted.served
         self._began: float | None = None
-        self._deadline = 0.0
         self._repeats = False
         self._open = False
         self._is_long = False
@@ -109,7 +107,6 @@ class Attempts:
         self.served.health.begin(retry=self._repeats)
         if self._began is None:
             self._began = perf_counter()
-            self._deadline = self._began + self._longest()
 
     async def run(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What `ask` gives, in as many attempts as it takes. Raises `Rejected` and `Passed`."""
@@ -172,7 +169,7 @@ class Attempts:
 
     def _note_outcome(self, verdict: Verdict, error: Error) -> None:
         exchange, health = self._exchange, self.served.health
-        if verdict.counts:
+        if verdict.counts and not self._has_answered():
             health.failed()
         else:
             health.abandoned()
@@ -205,12 +202,15 @@ class Attempts:
         at the backend beside the answer."""
         exchange = self._exchange
         prepared, attempts = exchange.prepared, exchange.times.attempts
-        if self._left() <= 0 or exchange.answered_in_part:
-            return True
-        if prepared is not None and any(each.over for each in prepared.rounds()):
+        if self._left() <= 0 or self._has_answered():
             return True
         body = prepared.body if prepared is not None else exchange.raw
         return bool(attempts) and not attempts[-1].unsent and body is not None and leaves_traces(body)
+
+    def _has_answered(self) -> bool:
+        """Whether the backend has given a whole answer, of which only the use is in question."""
+        exchange, prepared = self._exchange, self._exchange.prepared
+        return exchange.answered_in_part or (prepared is not None and any(each.over for each in prepared.rounds()))
 
     def _give_up(self, verdict: Verdict) -> None:
         routing, told = self._routing, self._told
@@ -272,7 +272,9 @@ class Attempts:
     def _beyond_context(self) -> Way | None:
         """Where requests go that are too long for the others, once."""
         target, caller = self.route.on_context_length, self._exchange.caller
-        if target is None or self._is_long or (caller is not None and not caller.may_ask(target.upstream.name)):
+        if target is None or self._is_long or self._exchange.endpoint != "generate":
+            return None
+        if caller is not None and not caller.may_ask(target.upstream.name):
             return None
         self._is_long = True
         return Way(target, self._exchange.gateway.served[target.upstream.name])
@@ -294,7 +296,8 @@ class Attempts:
         return max((each.first_event if stream else each.first_event_whole).seconds for each in limits)
 
     def _left(self) -> float:
-        return self._deadline - perf_counter() if self._began is not None else float("inf")
+        """Seconds until that is over."""
+        return self._began + self._longest() - perf_counter() if self._began is not None else float("inf")
 
     # ---- what is told
 

@@ -286,6 +286,7 @@ class Exchange:
 
     def forget_answer(self) -> None:
         """Another attempt follows: what the one before said is not told."""
+        self.alive = False
         self.upstream_id = None
         self.usage = self.stop = self.spent = self.first_token = self.prepared = None
         self.times.first_event = None

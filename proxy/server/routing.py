@@ -22,17 +22,15 @@ class Routing:
     __slots__ = ("_exchange", "_model", "_order", "_tried", "pinned", "preferred")
 
     def __init__(self, exchange: Exchange, ways: Sequence[Way], seen: Peek) -> None:
-        """`ways`: at least one."""
+        """`ways`: those that the caller may go, at least one."""
         self._exchange = exchange
         self._model = seen.model
         self._tried: list[Way] = []
-        caller = exchange.caller
-        usable = [way for way in ways if caller is None or caller.may_ask(way.served.backend.name)] or [ways[0]]
-        weighted = sum(way.target.weight is not None for way in usable)
-        tenant = caller.tenant.name if caller is not None else ""
-        key = affinity_of(seen.client, seen.wire, tenant) if weighted > 1 else None
-        targets = [way.target for way in usable]
-        order = [usable[place] for place in ranked(targets, key, exchange.gateway.runtime.random)]
+        targets = [way.target for way in ways]
+        tenant = exchange.caller.tenant.name if exchange.caller is not None else ""
+        shared = sum(target.weight is not None for target in targets) > 1
+        key = affinity_of(seen.client, seen.wire, tenant) if shared else None
+        order = [ways[place] for place in ranked(targets, key, exchange.gateway.runtime.random)]
         home = next((way for way in order if way.served.backend.protocol == seen.client), order[0])
         pin = pin_of(seen.wire, passed=home.served.backend.protocol == seen.client) if len(order) > 1 else None
         self.pinned: Path | None = None

@@ -7,16 +7,20 @@ from proxy.canonical.jsontext import dumps
 from proxy.protocols.fields import Wire, is_object
 from proxy.translation.codecs import ClientProtocol
 
-_INSTRUCTING = frozenset({"system", "developer"})
+_INSTRUCTING = ("system", "developer")
 
 
 def affinity_of(client: ClientProtocol, wire: Wire, tenant: str) -> bytes | None:
-    """Of a tenant's `prompt_cache_key`, or else of its instructions and tools; None where there are none of these."""
+    """Of a tenant's `prompt_cache_key`, or else of its instructions and tools; None where there are none of these, or
+    none that can be read."""
     told = wire.get("prompt_cache_key")
     if type(told) is str and told:
         return _digest(tenant, told)
     beginning = [part for part in _beginning(client, wire) if part]
-    return _digest(tenant, beginning) if beginning else None
+    try:
+        return _digest(tenant, beginning) if beginning else None
+    except RecursionError:
+        return None  # nested too deeply: whoever translates it says so
 
 
 def _beginning(client: ClientProtocol, wire: Wire) -> Iterator[object]:

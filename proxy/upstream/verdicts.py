@@ -36,6 +36,7 @@ FINAL = Verdict("final", elsewhere=False)  # it is an answer, or the request's o
 _OF_KEYS = frozenset({ErrorClass.UPSTREAM_AUTH, ErrorClass.QUOTA})
 # 401 and 403 are when the client brought the key; else they are of the class above.
 _ABOUT_REQUEST = frozenset({400, 401, 403, 404, 409, 413, 422})
+_OWN = frozenset({Reason.DRAINING, Reason.OVERLOADED, Reason.INTERNAL})  # no backend has anything to do with it
 _UNFIT = frozenset({Reason.LOSS_REFUSED, Reason.STATE_NOT_PORTABLE})
 _SAYS_OVERLOADED = frozenset({"server_is_overloaded", "overloaded_error"})
 
@@ -43,6 +44,8 @@ _SAYS_OVERLOADED = frozenset({"server_is_overloaded", "overloaded_error"})
 def verdict_of(error: Error) -> Verdict:
     """The row of the table that the error belongs to."""
     kind, status = error.kind, error.http
+    if error.reason in _OWN:
+        return FINAL
     if kind in _OF_KEYS or status == 402:
         return CREDENTIAL
     if status in _ABOUT_REQUEST:

@@ -9,6 +9,7 @@ import openai
 import pytest
 from pydantic import SecretBytes, SecretStr
 
+from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.settings import Breaker, ProtocolName, Retries
 from proxy.settings.telemetry import Traces
 from proxy.settings.tenants import Budget, Price, TenantLimits, UpstreamKeys
@@ -447,6 +448,46 @@ async def test_only_targets_that_a_tenants_keys_open_are_asked() -> None:
     ) as (proxy, backends):
         status, told_headers, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"], headers)
     assert (status, asked(backends), "dragoman-fallback" in told_headers) == (200, [0, 1], False)
+
+
+async def test_what_a_vendor_stores_goes_to_no_target_whose_key_is_shared() -> None:
+    """The policy opens `stored` to a tenant's own key alone; a fallback must not lead around it."""
+    who = tenant(upstream=UpstreamKeys("map", {"one": SecretStr("own-key-0123456789")}))
+    async with before_all(
+        Target("responses", [DOWN]),
+        Target("responses", [whole("responses")]),
+        tenants=[who],
+        key_pepper=SecretBytes(PEPPER),
+    ) as (proxy, backends):
+        stored = await proxy.post("/v1/responses/resp_1/more", {"model": "m"}, bearer())
+        generated = await proxy.post(PATHS["responses"], REQUESTS["responses"], bearer())
+    assert (stored[0], generated[0], asked(backends)) == (529, 200, [2, 1])
+
+
+async def test_a_process_that_ends_asks_nobody_else() -> None:
+    """Its requests are told that it does; the backends are well."""
+    draining = Error(ErrorClass.OVERLOADED, "The proxy ends.", reason=Reason.DRAINING)
+    async with before_all(Target("chat", [[HOLD]]), Target("chat", [whole("chat")])) as (proxy, backends):
+        asking = asyncio.create_task(proxy.post(PATHS["chat"], REQUESTS["chat"]))
+        await backends[0].got_one.wait()
+        (exchange,) = proxy.runtime.open
+        exchange.watch.end(draining)
+        status, headers, _ = await asking
+    assert (status, headers["dragoman-reason"], asked(backends)) == (503, "draining", [1, 0])
+
+
+async def test_an_answer_that_is_not_as_wanted_is_an_answer() -> None:
+    """It has been paid for: nobody is asked for another, and the backend is not to blame."""
+    shape = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "required": ["a"]}}}
+    request = {**REQUESTS["chat"], "response_format": shape}
+    entry: dict[str, object] = {"validate_output": "error"}
+    vague: dict[str, object] = {"breaker": Breaker(failures=1)}
+    async with before_all(
+        Target("messages", [HELLO], model="claude-2", more=vague), Target("messages", [HELLO]), entry=entry
+    ) as (proxy, backends):
+        status, _, _ = await proxy.post(PATHS["chat"], request)
+        assert await circuits(proxy) == {"one": 0.0, "two": 0.0}
+    assert (status, asked(backends)) == (502, [1, 0])
 
 
 async def test_the_limit_of_output_is_set_as_each_target_wants_it() -> None:

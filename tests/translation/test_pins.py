@@ -56,6 +56,15 @@ def test_a_request_may_be_as_deep_as_it_likes() -> None:
     assert pin_of({"messages": [wire]}, passed=True) is None
 
 
+def test_what_clients_make_up_has_no_affinity() -> None:
+    deep: object = {}
+    for _ in range(900):
+        deep = {"a": [deep]}
+    assert chat(SYSTEM, tools=[deep]) is None
+    assert chat({"role": ["system"], "content": "hi"}) is None
+    assert chat("system", None, tools=None, prompt_cache_key=7) is None
+
+
 SYSTEM: dict[str, object] = {"role": "system", "content": "Be brief."}
 
 
