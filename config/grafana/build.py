@@ -217,9 +217,12 @@ LATENCY = [
     ),
     panel(
         "Attempts at backends",
-        "Requests a second that were sent to backends, by how each ended. More attempts than requests: some were "
-        "tried again.",
-        [query(rate("dragoman_upstream_attempts_total", by="upstream, result"), "{{upstream}}: {{result}}")],
+        "Requests a second that were sent to backends, by how each ended, and those among them that were sent once "
+        "more.",
+        [
+            query(rate("dragoman_upstream_attempts_total", by="upstream, result"), "{{upstream}}: {{result}}"),
+            query(rate("dragoman_retries_total", by="upstream, reason"), "{{upstream}}: again for {{reason}}"),
+        ],
         unit="reqps",
     ),
 ]

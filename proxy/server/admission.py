@@ -5,21 +5,25 @@ call `admit`, or one of its like, before it asks a backend; what has not been ad
 """
 
 import time
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server import spending
 from proxy.server.exchange import Exchange
-from proxy.server.gateway import Served
-from proxy.settings import LossPolicy, ModelRoute
+from proxy.server.gateway import Served, Way
+from proxy.server.routing import Routing
+from proxy.settings import LossPolicy, ModelRoute, Upstream
 from proxy.tenancy.keys import AuthFailure
 from proxy.tenancy.kinds import declared
 from proxy.tenancy.limits import Demand, Refused
+from proxy.tenancy.policy import Policy
 from proxy.tenancy.refusals import unknown_model
 from proxy.tenancy.tenants import Caller
 from proxy.translation import pair
 from proxy.translation.pair import Peek
+from proxy.upstream.dialects import Protocol
 
 _DAY = frozenset({Reason.RPD, Reason.TPD})
 _CHAT = ("/chat", "/completions")
@@ -35,11 +39,19 @@ _SAID = {
 
 @dataclass(slots=True)
 class Admitted:
-    """A request that may go on, and where to. `seen.raw` is what the policy made of the client's bytes."""
+    """A request that may go on, and where to. `seen.raw` is what the policy made of the client's bytes. `routing`: of a
+    model that has more than one target. `fill`: see `admit`."""
 
     seen: Peek
     route: ModelRoute
-    served: Served
+    way: Way
+    routing: Routing | None
+    fill: bool = True
+
+    @property
+    def served(self) -> Served:
+        """The backend."""
+        return self.way.served
 
 
 class Admission:
@@ -102,9 +114,12 @@ def _unauthenticated(reason: Reason) -> Error:
     return Error(ErrorClass.AUTHENTICATION, "Incorrect API key provided.", reason=Reason.AUTH_UNKNOWN)
 
 
-async def admit(exchange: Exchange, raw: bytes, *, fill: bool = True) -> Admitted:
-    """A request for a model. Not `fill`: its endpoint knows no limit of the answer. Raises `Rejected`."""
-    admitted, demand = examine(exchange, raw, fill=fill)
+async def admit(
+    exchange: Exchange, raw: bytes, *, fill: bool = True, owners: Container[Protocol] | None = None
+) -> Admitted:
+    """A request for a model. Not `fill`: its endpoint knows no limit of the answer. `owners`: the protocols whose
+    backends have it; None for what is translated. Raises `Rejected`."""
+    admitted, demand = examine(exchange, raw, fill=fill, owners=owners)
     await _reserve(exchange, demand)
     return admitted
 
@@ -122,7 +137,9 @@ async def admit_request(exchange: Exchange) -> None:
     await _reserve(exchange, Demand(0, 0, False, exchange.gateway.settings.timeouts.total_whole))
 
 
-def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admitted, Demand]:
+def examine(
+    exchange: Exchange, raw: bytes, *, fill: bool = True, owners: Container[Protocol] | None = None
+) -> tuple[Admitted, Demand]:
     """What the policy says of a request for a model, and what it will take. Raises `Rejected`."""
     gateway, caller = exchange.gateway, exchange.caller
     policy = caller.policy if caller is not None else None
@@ -135,17 +152,53 @@ def examine(exchange: Exchange, raw: bytes, *, fill: bool = True) -> tuple[Admit
         if exchange.endpoint == "generate" and _may_record(exchange):
             spans.transcript.record_content(seen.raw)
     route = route_of(exchange, seen.model)
-    served = exchange.served = gateway.served[route.upstream.name]
+    exchange.raw = raw
+    ways = gateway.ways[route.match]
+    way, routing = ways[0], None
+    if len(ways) > 1:
+        fitting = ways if owners is None else [each for each in ways if each.served.backend.protocol in owners]
+        open_to = [each for each in fitting if caller is None or _is_open(exchange, caller, each)]
+        routing = Routing(exchange, open_to or fitting or ways, seen)
+        way = routing.first()
+    served = exchange.served = way.served
+    admitted = Admitted(seen, route, way, routing, fill)
     if caller is None or policy is None:
-        return Admitted(seen, route, served), spending.NOTHING
+        return admitted, spending.NOTHING
     _check_account(exchange, caller, served)
     if policy.looks:
-        passed_on = exchange.client == served.backend.protocol or exchange.endpoint != "generate"
+        passed_on = exchange.endpoint != "generate" or any(
+            each.protocol == exchange.client for each in _backends(route)
+        )
         policy.check_request(exchange.client, seen.raw, seen.wire, passed_on=passed_on)
     if policy.limits_output and exchange.endpoint == "generate":
-        unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
-        seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset, fill=fill)
-    return Admitted(seen, route, served), spending.demand(exchange, caller, seen, route, served)
+        _limit_output(exchange, policy, seen, served, fill=fill)
+    return admitted, spending.demand(exchange, caller, seen, route)
+
+
+def read_again(exchange: Exchange, served: Served, *, fill: bool) -> Peek:
+    """An admitted request once more, for this backend: as the client sent it, within what the policy allows."""
+    policy = exchange.caller.policy if exchange.caller is not None else None
+    seen = pair.peek(exchange.client, exchange.raw or b"", policy.default_model if policy is not None else None)
+    if policy is not None and policy.limits_output and exchange.endpoint == "generate":
+        _limit_output(exchange, policy, seen, served, fill=fill)
+    return seen
+
+
+def _limit_output(exchange: Exchange, policy: Policy, seen: Peek, served: Served, *, fill: bool) -> None:
+    unset = served.backend.dialect.max_tokens_key if exchange.client == "chat" else None
+    seen.raw = policy.limit_output(exchange.client, seen.raw, seen.wire, unset, fill=fill)
+
+
+def _backends(route: ModelRoute) -> Iterator[Upstream]:
+    return (target.upstream for target in route.all_targets)
+
+
+def _is_open(exchange: Exchange, caller: Caller, way: Way) -> bool:
+    try:
+        _check_account(exchange, caller, way.served)
+    except Rejected:
+        return False
+    return True
 
 
 def _may_record(exchange: Exchange) -> bool:

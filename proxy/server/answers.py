@@ -76,7 +76,8 @@ async def refuse_errors(exchange: Exchange, served: Served, answer: Answer, *, s
     account = exchange.account(backend)
     if status in (401, 403) and not account.of_client and (backend.holds_key or account.key is not None):
         message = f"The backend '{backend.name}' refused the proxy's own key (status {status})."
-        raise Rejected(Error(ErrorClass.UPSTREAM_AUTH, message, reason=Reason.UPSTREAM_AUTH))
+        # The next try would meet the same key.
+        raise Rejected(Error(ErrorClass.UPSTREAM_AUTH, message, should_retry=False, reason=Reason.UPSTREAM_AUTH))
     error = pair.read_backend_error(backend.protocol, status, body)
     _note_retry(error, answer, "anthropic" if backend.protocol == "messages" else "openai")
     if same_protocol and (passed := _as_told(exchange, body)):

@@ -11,6 +11,7 @@ from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import ErrorClass, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.canonical.target import Target
 from proxy.protocols.fields import as_object
 from proxy.server.admission import admit
 from proxy.server.answers import Passed, refuse_errors
@@ -19,7 +20,6 @@ from proxy.server.chat_counting import count_chat
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.local_tokenizers import LONGEST
-from proxy.settings import ModelRoute
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek
 from proxy.translation.platforms import adapted
@@ -82,12 +82,13 @@ async def count_tokens(exchange: Exchange) -> StreamResponse:
     admitted = await admit(exchange, raw)
     seen, route, served = admitted.seen, admitted.route, admitted.served
     gateway = exchange.gateway
-    exchange.model = gateway.target(route, seen.model).model
+    target = gateway.target(route, admitted.way.target.model or seen.model, served)
+    exchange.model = target.model
     key = _key(exchange, served, seen.raw)
     count = gateway.counts.get(key)
     if count is None:
         try:
-            body = await _ask(exchange, served, route, seen)
+            body = await _ask(exchange, served, target, seen)
         except Passed as passed:
             return exchange.refuse_as_told(passed.error, passed.status, passed.body)
         count = Count(body, False) if body is not None else Count(await _estimate(exchange, seen), True)
@@ -107,11 +108,11 @@ def _key(exchange: Exchange, served: Served, raw: bytes) -> bytes:
     return digest.digest()
 
 
-async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek) -> bytes | None:
+async def _ask(exchange: Exchange, served: Served, target: Target, seen: Peek) -> bytes | None:
     """The client's reply from the backend's count; None if it does not count, or not this."""
     backend = served.backend
     same_protocol = exchange.client == backend.protocol
-    prepared = _prepared(exchange, route, seen, same_protocol=same_protocol)
+    prepared = _prepared(exchange, target, seen, same_protocol=same_protocol)
     if prepared is None:
         return None
     path = _PATHS.get(backend.protocol)
@@ -148,9 +149,8 @@ async def _ask(exchange: Exchange, served: Served, route: ModelRoute, seen: Peek
     return told if same_protocol else _reply(exchange, tokens)
 
 
-def _prepared(exchange: Exchange, route: ModelRoute, seen: Peek, *, same_protocol: bool) -> Prepared | None:
+def _prepared(exchange: Exchange, target: Target, seen: Peek, *, same_protocol: bool) -> Prepared | None:
     """The request for the backend; None if it could not be asked the question itself either."""
-    target = exchange.gateway.target(route, seen.model)
     try:
         return pair.prepare(seen if same_protocol else _completed(seen), target, Options(exchange.id))
     except Rejected as rejected:

@@ -59,13 +59,21 @@ class Exchange:
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
     another. `alias`: the pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
     `tools`: those that the request declares.
+
+    `raw`: the client's request, as long as it may have to be read again. `alive`: the backend has begun to answer.
+    `resends`: how often the same was asked of the same backend before. `fallback_from`: the upstream in whose place
+    another was asked. `answered_in_part`: of several answers to one request, one is complete. `price_beside`: the
+    dearest of models that the request itself names beside its own.
     """
 
     __slots__ = (
         "_backend_headers",
+        "_credentials",
         "_extra",
         "admitted",
         "alias",
+        "alive",
+        "answered_in_part",
         "body_limit",
         "bytes_in",
         "bytes_out",
@@ -77,6 +85,7 @@ class Exchange:
         "counting",
         "endpoint",
         "failure",
+        "fallback_from",
         "first_token",
         "gateway",
         "id",
@@ -90,10 +99,13 @@ class Exchange:
         "outcome",
         "prepared",
         "price",
+        "price_beside",
         "prompt_estimate",
+        "raw",
         "reason",
         "refused_losses",
         "request",
+        "resends",
         "route",
         "served",
         "spans",
@@ -151,6 +163,11 @@ class Exchange:
         self.refused_losses: list[Loss] = []
         self.body_limit = settings.max_body
         self.admitted = False
+        self.alive = False
+        self.answered_in_part = False
+        self.raw: bytes | None = None
+        self.resends = 0
+        self.fallback_from: str | None = None
         self.counting = False
         self.caller: Caller | None = None
         self.key_id: str | None = None
@@ -160,10 +177,12 @@ class Exchange:
         self.prompt_estimate = 0
         self.learnt: Learnt | None = None
         self.price: Price | None = None
+        self.price_beside: Price | None = None
         self.spent: Usage | None = None
         self.tools = NO_TOOLS
         self.cost: int | None = None
         self._backend_headers: list[Header] = []
+        self._credentials: dict[str, Account] = {}
         self._extra: list[Header] = []
 
     @property
@@ -226,10 +245,11 @@ class Exchange:
         prepared: Prepared | None,
         resends: int,
     ) -> Answer:
-        self.times.attempts.append(attempt := Attempt(backend.name))
+        served = self.gateway.served.get(backend.name)
+        self.times.attempts.append(attempt := Attempt(backend.name, served.health if served is not None else None))
         span = None
         if self.spans is not None:
-            span = self.spans.call(attempt, backend, url, prepared, resends).id
+            span = self.spans.call(attempt, backend, url, prepared, resends + self.resends, self.model).id
         if backend.settings.trace_forward == "traceparent":
             headers.update(self.context.headers(span, sampled=span is not None or self._passes_sampled))
         return await self.gateway.runtime.pool.start(backend, url, headers, body, method, attempt)
@@ -249,9 +269,33 @@ class Exchange:
     def account(self, backend: Backend) -> Account:
         """With whose key the backend is asked for this client. Raises `Rejected` if it may not be."""
         caller = self.caller
-        if caller is None:
-            return client_account(backend, self.request.headers)
-        return caller.account(backend.name)
+        account = client_account(backend, self.request.headers) if caller is None else caller.account(backend.name)
+        return self._credentials.get(backend.name, account) if account is SHARED else account
+
+    def change_credential(self, served: Served, model: str) -> bool:
+        """Ask the backend with the first of its own keys that is of use for the model. False: with none other than now,
+        or none of its own."""
+        backend = served.backend
+        if (now := self.account(backend)) not in backend.accounts:
+            return False
+        for account in backend.accounts:
+            if not served.health.spares(account.digest, model):
+                self._credentials[backend.name] = account
+                return account is not now
+        return False
+
+    def note_alive(self, served: Served) -> None:
+        """The backend has begun to answer."""
+        self.alive = True
+        served.health.succeeded()
+
+    def forget_answer(self) -> None:
+        """Another attempt follows: what the one before said is not told."""
+        self.alive = False
+        self.upstream_id = None
+        self.usage = self.stop = self.spent = self.first_token = self.prepared = None
+        self.times.first_event = None
+        self._backend_headers = []
 
     def scope(self, backend: Backend) -> Scope:
         """Whose envelopes this client may bring back to the backend."""
@@ -262,6 +306,7 @@ class Exchange:
 
     def respond(self, status: int, body: bytes, content_type: str = JSON) -> Response:
         """A whole reply."""
+        self.raw = None
         self.status = status
         self.bytes_out = len(body)
         if status < 400:
@@ -289,6 +334,7 @@ class Exchange:
         return await self._begin(answer.status, headers)
 
     async def _begin(self, status: int, headers: CIMultiDict[str]) -> StreamResponse:
+        self.raw = None
         self.status = status
         if self.spans is None:
             response = StreamResponse(status=status, headers=headers)
@@ -372,6 +418,10 @@ class Exchange:
             headers.append(("dragoman-upstream-model", header_text(self.model)))
         if self.upstream_id is not None:
             headers.append(("dragoman-upstream-request-id", self.upstream_id))
+        if self.times.attempts:
+            headers.append(("dragoman-attempts", str(len(self.times.attempts))))
+        if self.fallback_from is not None:
+            headers.append(("dragoman-fallback", "1"))
         policy = self.loss_policy
         if policy.shown and (told := [loss for loss in self.losses if policy.shows(loss)]):
             headers.append(("dragoman-loss", loss_header(told)))

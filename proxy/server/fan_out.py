@@ -5,7 +5,7 @@ The first answer that fails ends the others at once: a part of the choices is no
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import TypeVar
 
 from aiohttp.web import StreamResponse
@@ -170,7 +170,8 @@ class _Branch(Relay):
         raise Rejected(failed)
 
 
-def _note_spent(exchange: Exchange, each: Iterable[Prepared]) -> None:
+def _note_spent(exchange: Exchange, each: Sequence[Prepared]) -> None:
+    exchange.answered_in_part = any(answer.over for one in each for answer in one.rounds())
     if exchange.counting:
         exchange.spent = used_by_all(each, exchange.prompt_estimate)
 

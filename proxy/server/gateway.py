@@ -3,9 +3,10 @@
 A request keeps the one that it began with; what outlives a configuration is in `runtime.py`.
 """
 
+import random
 import time
 from base64 import standard_b64encode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -13,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from proxy.canonical.target import Target
 from proxy.server.kept import Kept
 from proxy.server.watch import Limit, Limits, body_limit, limits_of
-from proxy.settings import ModelRoute, Settings, Upstream
+from proxy.settings import ModelRoute, RouteTarget, Settings, Upstream
 from proxy.telemetry.scrubber import ManySecrets, Scrubber
 from proxy.tenancy.prices import PriceTable
 from proxy.tenancy.tenants import Tenants
@@ -24,6 +25,7 @@ from proxy.translation.recall import Recall
 from proxy.upstream.account import Account
 from proxy.upstream.backend import Backend, OlderKey
 from proxy.upstream.dialects import host_dialect
+from proxy.upstream.health import Health
 from proxy.upstream.learned import RefusedFields
 
 if TYPE_CHECKING:
@@ -38,15 +40,29 @@ _FACTS = 10_000  # of models that backends list
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A backend with the time limits that hold toward it. `responses`: the same one by its Responses endpoint, for what
-    the vendor does not do on Chat."""
+    """A backend with the time limits that hold toward it, and how it does. `responses`: the same one by its Responses
+    endpoint, for what the vendor does not do on Chat."""
 
     backend: Backend
     limits: Limits
+    health: Health
     responses: "Served | None" = None
 
+    def within(self, left: float, spent: float) -> "Served":
+        """See `Limits.within`."""
+        other = self.responses.within(left, spent) if self.responses is not None else None
+        return replace(self, limits=self.limits.within(left, spent), responses=other)
 
-def _served(upstream: Upstream, before: "Gateway | None") -> Served:
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A target of a model's entry, and the backend that it is at."""
+
+    target: RouteTarget
+    served: Served
+
+
+def _served(upstream: Upstream, clock: Callable[[], float], before: "Gateway | None") -> Served:
     known = before.served.get(upstream.name) if before is not None else None
     if known is not None and known.backend.still_is(upstream):
         return known
@@ -57,7 +73,17 @@ def _served(upstream: Upstream, before: "Gateway | None") -> Served:
         backend.take_slots_of(known.backend)
         if other is not None and known.responses is not None:
             other.take_slots_of(known.responses.backend)
-    return Served(backend, limits, None if other is None else Served(other, limits))
+    health = _health(upstream, clock, known)
+    return Served(backend, limits, health, None if other is None else Served(other, limits, health))
+
+
+def _health(upstream: Upstream, clock: Callable[[], float], known: Served | None) -> Health:
+    """What is known of the backend stays known as long as it is the same one."""
+    if known is not None:
+        before = known.backend.settings
+        if (before.base_url, before.breaker, before.retries) == (upstream.base_url, upstream.breaker, upstream.retries):
+            return known.health
+    return Health(upstream, clock, random.random)
 
 
 def _older_key(upstream: Upstream, known: Backend) -> OlderKey | None:
@@ -81,7 +107,11 @@ class Gateway:
         self.settings = settings
         self.digest = digest[:12]
         self.runtime = runtime
-        self.served = {name: _served(upstream, before) for name, upstream in settings.upstreams.items()}
+        self.served = {name: _served(upstream, runtime.now, before) for name, upstream in settings.upstreams.items()}
+        self.ways = {
+            route.match: tuple(Way(target, self.served[target.upstream.name]) for target in route.targets)
+            for route in settings.models
+        }
         self.carrier_keys = tuple(key.get_secret_value() for key in settings.carrier_keys)
         self.reasoning = runtime.reasoning if settings.reasoning_cache else None
         self.body_limit = body_limit(settings.timeouts)
@@ -96,7 +126,7 @@ class Gateway:
         self.prices = PriceTable(settings.prices)
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
-        self._targets: dict[tuple[str, str, str], Target] = {}
+        self._targets: dict[tuple[str, str, str, str], Target] = {}
         self._facts: dict[tuple[str, str], ModelFacts] = {}
 
     def pieces(self) -> list[object]:
@@ -104,12 +134,11 @@ class Gateway:
         tenants, policies = self.settings.tenants or {}, {} if self.tenants is None else self.tenants.policies
         return [*tenants.values(), *policies.values()]
 
-    def target(self, route: ModelRoute, model: str, served: Served | None = None) -> Target:
-        """What a request writer must know of the backend that `model`, the client's name, goes to; `served` if it is
-        another than the route's own."""
-        name = route.model or model
-        backend = (served or self.served[route.upstream.name]).backend
-        key = (route.match, name, backend.protocol)
+    def target(self, route: ModelRoute, name: str, served: Served) -> Target:
+        """What a request writer must know of the backend that a request goes to; `name` is the backend's of the
+        model."""
+        backend = served.backend
+        key = (route.match, name, backend.name, backend.protocol)
         target = self._targets.get(key)
         if target is None:
             profile = self.settings.profile(name)
@@ -186,6 +215,8 @@ def secrets_of(settings: Settings) -> Iterator[str]:
             yield address.hostname if address.hostname and "." in address.hostname else address.netloc
         if upstream.api_key is not None:
             yield upstream.api_key.get_secret_value()
+        for spare in upstream.spare_keys:
+            yield spare.get_secret_value()
         for value in upstream.headers.values():
             yield value.get_secret_value()
 

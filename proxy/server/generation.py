@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from functools import partial
 from time import perf_counter
 
 from aiohttp.web import StreamResponse
@@ -10,8 +11,9 @@ from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import loads
-from proxy.server.admission import Admitted, admit
+from proxy.server.admission import admit
 from proxy.server.answers import Passed, note_estimate
+from proxy.server.attempts import Attempts
 from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.fan_out import FanOut, whole_choices
@@ -35,10 +37,18 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    admitted = await admit(exchange, await read_json(exchange))
+    attempts = Attempts(exchange, await admit(exchange, await read_json(exchange)))
+    try:
+        return await attempts.run(partial(_attempt, exchange, attempts))
+    except Passed as passed:
+        return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+
+
+async def _attempt(exchange: Exchange, attempts: Attempts) -> StreamResponse:
+    """The answer of the target whose turn it is. Raises `Rejected` and `Passed` if the client has heard nothing yet."""
     began = perf_counter()
-    prepared, served = _prepare(exchange, admitted)
-    exchange.times.request = perf_counter() - began
+    prepared, served = _prepare(exchange, attempts)
+    exchange.times.request += perf_counter() - began
     if prepared.prewarm:
         body = fan_out.immediate(prepared) if prepared.choices > 1 else prepared.immediate()
         return exchange.respond(200, body, EVENTS if prepared.stream else "application/json")
@@ -57,11 +67,9 @@ async def generate(exchange: Exchange) -> StreamResponse:
     if caller is not None and caller.tenant.forward_metadata:
         prepared.body = with_metadata(prepared.body, served.backend, caller.tenant)
     prepared.context.now = int(time.time())
-    try:
-        answering = _stream if prepared.stream else _whole
-        response = await answering(exchange, served, prepared, headers)
-    except Passed as passed:
-        return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+    attempts.begin()
+    answering = _stream if prepared.stream else _whole
+    response = await answering(exchange, served, prepared, headers)
     exchange.gateway.remember(prepared)
     return response
 
@@ -80,21 +88,21 @@ def with_metadata(body: bytes, backend: Backend, tenant: Tenant) -> bytes:
     return with_members(body, {"metadata": metadata})
 
 
-def _prepare(exchange: Exchange, admitted: Admitted) -> tuple[Prepared, Served]:
+def _prepare(exchange: Exchange, attempts: Attempts) -> tuple[Prepared, Served]:
     """The parsed request lives only in here: keeping it while the backend is asked costs memory and cache."""
-    seen, route, served = admitted.seen, admitted.route, admitted.served
+    seen, served = attempts.take_seen(), attempts.served
     try:
-        return _prepare_for(exchange, route, served, seen), served
+        return _prepare_for(exchange, attempts, served, seen), served
     except Rejected as rejected:
         if served.responses is None or not pair.wants_responses(rejected):
             raise
         served = exchange.served = served.responses
-        return _prepare_for(exchange, route, served, pair.peek(exchange.client, seen.raw)), served
+        return _prepare_for(exchange, attempts, served, pair.peek(exchange.client, seen.raw)), served
 
 
-def _prepare_for(exchange: Exchange, route: ModelRoute, served: Served, seen: Peek) -> Prepared:
-    gateway = exchange.gateway
-    target = gateway.target(route, seen.model, served)
+def _prepare_for(exchange: Exchange, attempts: Attempts, served: Served, seen: Peek) -> Prepared:
+    route = attempts.route
+    target = exchange.gateway.target(route, attempts.model, served)
     exchange.model = target.model
     options = _options(exchange, route, served, target.model)
     prepared = exchange.prepared = pair.prepare(seen, target, options)
@@ -112,7 +120,7 @@ def _options(exchange: Exchange, route: ModelRoute, served: Served, model: str) 
         native_finish_reason=route.native_finish_reason,
         responses_done=route.responses_done,
         reasoning_field=route.reasoning_field,
-        always_stream=route.upstream.always_stream_upstream,
+        always_stream=served.backend.settings.always_stream_upstream,
         scope=scope,
         remembered=gateway.recall(scope),
         refused_fields=gateway.refused_fields.fields(served.backend.name, scope.origin, model),

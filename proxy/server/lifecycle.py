@@ -141,8 +141,7 @@ def _announce(settings: Settings, clients: Listener, admin: Listener) -> None:
             whose = "the client's key" if tenants is None else "no key of its own"
         _say(f"  upstream {name}: {upstream.protocol} at {upstream.base_url}, with {whose}")
     for route in settings.models:
-        renamed = f" as {route.model}" if route.model else ""
-        _say(f"  models {route.match}: {route.upstream.name}{renamed}")
+        _say(f"  models {route.match}: {', '.join(map(str, route.targets))}")
     probes = Address(settings.admin_listen.host, admin.port)
     more = f", and on the next {settings.workers - 1} ports" if settings.workers > 1 else ""
     _say(f"  probes on http://{probes}: /healthz /readyz /metrics{more}")

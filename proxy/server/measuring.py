@@ -96,6 +96,10 @@ def _result(attempt: Attempt, ended: Exchange | None) -> str:
     """What came of an attempt. `ended`: the exchange, if it was its last: what broke it off may be a time limit."""
     if attempt.slow_connect and not attempt.code:
         return "timeout_connect"
+    if attempt.failed == "timeout":
+        return "timeout_first_event"
+    if attempt.failed is not None and 200 <= attempt.code < 300:
+        return "retryable"
     if ended is not None and ended.reason == Reason.UPSTREAM_TIMEOUT:
         return "timeout_idle" if attempt.code else "timeout_first_event"
     if 200 <= attempt.code < 300:

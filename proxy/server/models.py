@@ -18,7 +18,7 @@ from proxy.server.admission import admit_request, route_of
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.rate_limits import parse_moment, write_moment
-from proxy.settings import ModelRoute
+from proxy.settings import ModelRoute, RouteTarget
 from proxy.tenancy.refusals import unknown_model
 from proxy.upstream.headers import request_headers
 
@@ -56,8 +56,8 @@ async def one_model(exchange: Exchange) -> StreamResponse:
         if model["id"] == name:
             return exchange.respond(200, dumps(model))
     # Backends know names that they don't list, such as `…-latest`.
-    served = exchange.gateway.served[route.upstream.name]
-    found = await _ask_for_one(exchange, served, route.model or name)
+    way = exchange.gateway.ways[route.match][0]
+    found = await _ask_for_one(exchange, way.served, way.target.model or name)
     if found is None:
         raise Rejected(unknown_model(name))
     return exchange.respond(200, dumps({**found, "id": name}))
@@ -66,8 +66,8 @@ async def one_model(exchange: Exchange) -> StreamResponse:
 async def _all_models(exchange: Exchange) -> list[Model]:
     """The configured names first, then what the backends list, each id once."""
     gateway, caller = exchange.gateway, exchange.caller
-    routes = [route for route in gateway.settings.models if caller is None or caller.may_use(route.upstream.name)]
-    names = dict.fromkeys(route.upstream.name for route in routes)
+    routes = [route for route in gateway.settings.models if caller is None or any(map(caller.may_use, _names(route)))]
+    names = dict.fromkeys(name for route in routes for name in _names(route) if caller is None or caller.may_use(name))
     asked = [gateway.served[name] for name in names if caller is None or caller.may_ask(name)]
     answers = await asyncio.gather(*(_listed_by(exchange, served) for served in asked), return_exceptions=True)
     listed: dict[str, dict[str, Model]] = {}
@@ -84,7 +84,7 @@ async def _all_models(exchange: Exchange) -> list[Model]:
     for upstream, known in listed.items():
         for name, model in known.items():
             route = gateway.settings.route(name)
-            if route is not None and route.upstream.name == upstream and route.model in (None, name):
+            if route is not None and any(_is_at(target, upstream, name) for target in route.targets):
                 models.setdefault(name, model)
     if not models and failures:
         raise Rejected(failures[0])
@@ -96,9 +96,19 @@ def _configured(routes: Iterable[ModelRoute], listed: Mapping[str, Mapping[str, 
     for route in routes:
         if _GLOB.search(route.match):
             continue
-        known = listed.get(route.upstream.name, {}).get(route.model or route.match)
-        behind = known or shown({"id": route.match}, route.upstream.name) or {}
+        first = route.targets[0]
+        told = (listed.get(to.upstream.name, {}).get(to.model or route.match) for to in route.targets)
+        known = next((model for model in told if model is not None), None)
+        behind = known or shown({"id": route.match}, first.upstream.name) or {}
         yield route.match, {**behind, "id": route.match}
+
+
+def _names(route: ModelRoute) -> list[str]:
+    return [target.upstream.name for target in route.targets]
+
+
+def _is_at(target: RouteTarget, upstream: str, name: str) -> bool:
+    return target.upstream.name == upstream and target.model in (None, name)
 
 
 async def _listed_by(exchange: Exchange, served: Served) -> list[Model]:

@@ -5,6 +5,7 @@ the first upstream of the protocol that the endpoint belongs to.
 """
 
 from collections.abc import AsyncIterator
+from functools import partial
 from time import perf_counter
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from proxy.canonical.jsontext import NotJson, loads
 from proxy.canonical.usage import Usage
 from proxy.server.admission import admit, admit_without_model
 from proxy.server.answers import Passed, refuse_errors
+from proxy.server.attempts import Attempts
 from proxy.server.bodies import invite, read_body, too_large
 from proxy.server.exchange import JSON, Exchange
 from proxy.server.gateway import Served
@@ -94,8 +96,25 @@ async def pass_through(exchange: Exchange) -> StreamResponse:
     path = raw_path(exchange.request)
     owners = owners_of(exchange.request.method, path, messages_client=exchange.client == "messages")
     _check_price(exchange, path)
-    body, served = await _read(exchange, owners, path)
+    body, served, attempts = await _read(exchange, owners, path)
     exchange.served = served
+    try:
+        if attempts is None:
+            return await _answer(exchange, served, path, body)
+        return await attempts.run(partial(_attempt, exchange, attempts, path))
+    except Passed as passed:
+        return exchange.refuse_as_told(passed.error, passed.status, passed.body)
+
+
+async def _attempt(exchange: Exchange, attempts: Attempts, path: str) -> StreamResponse:
+    """The answer of the target whose turn it is, to a request that names a model. Raises `Rejected` and `Passed`."""
+    seen, exchange.model = attempts.take_seen(), attempts.model
+    attempts.begin()
+    return await _answer(exchange, attempts.served, path, renamed(seen.raw, seen.model, attempts.model))
+
+
+async def _answer(exchange: Exchange, served: Served, path: str, body: "bytes | _Upload | None") -> StreamResponse:
+    """One backend's answer. Raises `Rejected` and `Passed` if the client has heard nothing yet."""
     query = exchange.request.rel_url.raw_query_string
     url = served.backend.address(path + (f"?{query}" if query else ""))
     exchange.watch.wait(served.limits.first_event_whole)
@@ -104,12 +123,9 @@ async def pass_through(exchange: Exchange) -> StreamResponse:
         exchange.spent = Usage(input_fresh=exchange.prompt_estimate, estimated=True)
     try:
         answer = await _start(exchange, served, url, body)
-    except Rejected:
+    except (Rejected, Passed):
         exchange.spent = None
         raise
-    except Passed as passed:
-        exchange.spent = None
-        return exchange.refuse_as_told(passed.error, passed.status, passed.body)
     try:
         return await _copy(exchange, served, answer)
     finally:
@@ -155,13 +171,16 @@ def _check_price(exchange: Exchange, path: str) -> None:
         raise Rejected(denied(Reason.ENDPOINT_DENIED, message))
 
 
-async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> tuple[bytes | _Upload | None, Served]:
-    """The body and where it goes. A form with files is not looked into, nor what comes compressed and is no JSON."""
+async def _read(
+    exchange: Exchange, owners: tuple[Protocol, ...], path: str
+) -> tuple[bytes | _Upload | None, Served, Attempts | None]:
+    """The body and where it goes; what names a model may go to several. A form with files is not looked into, nor what
+    comes compressed and is no JSON."""
     request, caller = exchange.request, exchange.caller
     served = _first(exchange, owners)
     if not request.body_exists:
         await admit_without_model(exchange, served)
-        return None, served
+        return None, served, None
     compressed = request.headers.get("Content-Encoding") is not None and request.content_type != JSON
     if compressed or request.content_type.startswith("multipart/"):
         if (request.content_length or 0) > exchange.body_limit:
@@ -170,7 +189,7 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
             _not_looked_into(exchange, caller, path)
         await admit_without_model(exchange, served)
         await invite(request)
-        return _Upload(exchange), served
+        return _Upload(exchange), served, None
     raw = await read_body(exchange)
     try:
         wire = loads(raw)
@@ -183,9 +202,10 @@ async def _read(exchange: Exchange, owners: tuple[Protocol, ...], path: str) -> 
     if caller is not None and (not named or _plain(path) in _OF_REQUESTS):
         raw = _looked_into(exchange, caller, path, raw, wire)
     if named:
-        return await _routed(exchange, owners, raw)
+        attempts = await _routed(exchange, owners, raw)
+        return None, attempts.served, attempts
     await admit_without_model(exchange, served)
-    return raw, served
+    return raw, served, None
 
 
 def _looked_into(exchange: Exchange, caller: Caller, path: str, raw: bytes, wire: object) -> bytes:
@@ -214,14 +234,13 @@ def _not_looked_into(exchange: Exchange, caller: Caller, path: str) -> None:
         caller.policy.check_form()
 
 
-async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) -> tuple[bytes, Served]:
-    """The body with the backend's name for its model, and that backend."""
-    admitted = await admit(exchange, raw, fill=False)  # a compaction, which OpenAI lets nobody limit
-    seen, route = admitted.seen, admitted.route
-    if route.upstream.protocol not in owners:
+async def _routed(exchange: Exchange, owners: tuple[Protocol, ...], raw: bytes) -> Attempts:
+    """The attempts at the targets of its model."""
+    # A compaction is what OpenAI lets nobody limit.
+    admitted = await admit(exchange, raw, fill=False, owners=owners)
+    if admitted.served.backend.protocol not in owners:
         raise Rejected(_nobody(exchange))
-    exchange.model = route.model or seen.model
-    return renamed(seen.raw, seen.model, exchange.model), admitted.served
+    return Attempts(exchange, admitted)
 
 
 def _first(exchange: Exchange, owners: tuple[Protocol, ...]) -> Served:

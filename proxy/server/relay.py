@@ -88,6 +88,8 @@ class Relay(ClientStream):
                 times.stream += perf_counter() - now
                 return await self._finish(held + out, answer)
             if translation.started:
+                if not self._exchange.alive:
+                    self._exchange.note_alive(self._served)
                 limit = self._served.limits.end_mark if translation.stopped else idle
                 watch.wait(limit)
                 if out := held + out:

@@ -1,7 +1,10 @@
 """What lives as long as the process, whatever configuration is in force: connections, limits, records, what is open."""
 
 import asyncio
-from collections.abc import Iterable
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from proxy.server.gateway import Gateway
@@ -56,6 +59,8 @@ class Runtime:
         self.draining = False
         self.span_export = _span_export(settings, self.metrics)
         self.pool = Pool()
+        self.clock: Callable[[], float] = time.monotonic
+        self.random: Callable[[], float] = random.random
         self._secrets: set[str] = set()
         self._tenants_keys: set[str] = set()
         self.gateway = Gateway(settings, self, digest=digest)
@@ -69,10 +74,16 @@ class Runtime:
         """Another configuration to `take`. May be called in another thread. Raises as the constructor does."""
         return Gateway(settings, self, self.gateway, digest)
 
+    def now(self) -> float:
+        """Seconds, by the clock that backends' health goes by."""
+        return self.clock()
+
     def take(self, gateway: Gateway) -> None:
         """Put it in force; what is open goes on with the one that it began with."""
         gone = (self.gateway.settings.tenants or {}).keys() - (gateway.settings.tenants or {}).keys()
         self.gateway = gateway
+        for served in gateway.served.values():
+            served.health.revive()
         self.metrics.tenants.forget(gone)
         self.metrics.tenants.labelled = gateway.settings.tenant_label
         self._name_series(gateway.settings)
@@ -82,7 +93,7 @@ class Runtime:
 
     def _name_series(self, settings: Settings) -> None:
         traffic = self.metrics.traffic
-        traffic.configure((route.match for route in settings.models), settings.upstreams)
+        traffic.configure((route.match for route in settings.models), settings.upstreams, _fallbacks(settings))
         tenants = settings.tenants or {}
         traffic.utilization.keep("tenant", tenants.keys() if settings.tenant_label else ())
 
@@ -93,6 +104,7 @@ class Runtime:
             self.draining,
             self.limiter.reserved_tokens,
             {name: key.changed for name, each in upstreams if isinstance(key := each.api_key, FileSecret)},
+            {name: served.health.state for name, served in self.gateway.served.items()},
         )
 
     def use_of(self, tenant: Tenant) -> TenantUse:
@@ -130,6 +142,13 @@ class Runtime:
         if self.span_export is not None:
             await asyncio.to_thread(self.span_export.close, _LAST_SPANS)
         self.access.flush()
+
+
+def _fallbacks(settings: Settings) -> Iterator[tuple[str, str]]:
+    """From which upstream to which other a request may go."""
+    for route in settings.models:
+        names = dict.fromkeys(target.upstream.name for target in route.all_targets)
+        yield from permutations(names, 2)
 
 
 def _span_export(settings: Settings, metrics: Metrics) -> "SpanExport | None":

@@ -173,6 +173,10 @@ def _events(exchange: Exchange, spans: Spans, ended: float) -> list[tuple[str, M
         for call in spans.calls
         if call.resends
     ]
+    events += [
+        (semconv.FALLBACK_EVENT, {semconv.FALLBACK_FROM: one, semconv.FALLBACK_TO: other, semconv.REASON: cause}, at)
+        for one, other, cause, at in spans.fallbacks
+    ]
     if exchange.outcome == "cancelled":
         events.append((semconv.DISCONNECTED_EVENT, {}, ended))
     return sorted(events, key=lambda event: event[2])
@@ -212,8 +216,8 @@ def _inference(exchange: Exchange, spans: Spans, call: Call, operation: str) -> 
         attributes[semconv.STOP_SEQUENCES] = spans.stops
     if call is spans.calls[-1] and not exchange.times.overlap:
         attributes[semconv.OVERHEAD] = round(exchange.times.overhead(perf_counter() - spans.started) * 1000, 3)
-    if exchange.model is not None:
-        attributes[semconv.REQUEST_MODEL] = exchange.model[:_LONGEST].encode(errors="replace").decode()
+    if call.model is not None:
+        attributes[semconv.REQUEST_MODEL] = call.model[:_LONGEST].encode(errors="replace").decode()
     if call.prepared is not None and call.prepared.upstream_stream:
         attributes[semconv.STREAM] = True
     if exchange.caller is not None:
@@ -225,10 +229,10 @@ def _inference(exchange: Exchange, spans: Spans, call: Call, operation: str) -> 
         attributes[semconv.RESEND_COUNT] = call.resends
     if call.attempt.code:
         attributes[semconv.STATUS] = call.attempt.code
-    if not 200 <= call.attempt.code < 300:
-        attributes[semconv.ERROR_TYPE] = (
-            str(call.attempt.code) if call.attempt.code else exchange.reason or semconv.OTHER
-        )
+    failed = call.attempt.failed
+    if failed is not None or not 200 <= call.attempt.code < 300:
+        told = str(call.attempt.code) if call.attempt.code >= 300 else failed or exchange.reason or semconv.OTHER
+        attributes[semconv.ERROR_TYPE] = told
         return attributes
     _add_answer(exchange, spans, call, operation, attributes)
     return attributes

@@ -40,18 +40,26 @@ _MOST_STOPS = 16
 
 class Call:
     """The span of one request to a backend. `resends`: how often what it asks was asked before. `number`: from 1, over
-    all of the exchange."""
+    all of the exchange. `model`: the backend's name for it."""
 
-    __slots__ = ("attempt", "backend", "host", "id", "number", "port", "prepared", "resends")
+    __slots__ = ("attempt", "backend", "host", "id", "model", "number", "port", "prepared", "resends")
 
     def __init__(
-        self, number: int, attempt: Attempt, backend: Backend, url: URL, prepared: Prepared | None, resends: int
+        self,
+        number: int,
+        attempt: Attempt,
+        backend: Backend,
+        url: URL,
+        prepared: Prepared | None,
+        resends: int,
+        model: str | None,
     ) -> None:
         self.id = os.urandom(8).hex()
         self.number = number
         self.attempt = attempt
         self.backend = backend
         self.host, self.port = url.host, url.port
+        self.model = model
         self.prepared = prepared
         self.resends = resends
 
@@ -60,23 +68,36 @@ class Spans:
     """Of one exchange. `id`: of the server's span; `tier`: the service tier that is asked for; `stops`: strings that
     end the answer, which are content."""
 
-    __slots__ = ("_epoch", "asked_for", "calls", "id", "started", "stops", "tier", "transcript")
+    __slots__ = ("_epoch", "asked_for", "calls", "fallbacks", "id", "started", "stops", "tier", "transcript")
 
     def __init__(self) -> None:
         self.id = os.urandom(8).hex()
         self.started = perf_counter()
         self._epoch = time.time_ns() - round(self.started * 1e9)
         self.calls: list[Call] = []
+        self.fallbacks: list[tuple[str, str, str, float]] = []
         self.asked_for: dict[str, str | int | float] = {}
         self.tier: str | None = None
         self.stops: tuple[str, ...] = ()
         self.transcript = Transcript()
 
-    def call(self, attempt: Attempt, backend: Backend, url: URL, prepared: Prepared | None, resends: int) -> Call:
+    def call(
+        self,
+        attempt: Attempt,
+        backend: Backend,
+        url: URL,
+        prepared: Prepared | None,
+        resends: int,
+        model: str | None = None,
+    ) -> Call:
         """A request to a backend begins."""
-        call = Call(len(self.calls) + 1, attempt, backend, url, prepared, resends)
+        call = Call(len(self.calls) + 1, attempt, backend, url, prepared, resends, model)
         self.calls.append(call)
         return call
+
+    def note_fallback(self, one: str, other: str, cause: str) -> None:
+        """The upstream `other` is asked in place of `one`."""
+        self.fallbacks.append((one, other, cause, perf_counter()))
 
     def note_request(self, wire: Mapping[str, object]) -> None:
         """What a request for a model asks for: numbers, words of closed sets, ids, and no text of the client's."""

@@ -4,6 +4,8 @@ What the backend tells counts. Where it never told: nothing, if it refused or co
 the prompt, and of the answer by the text that was passed on.
 """
 
+from functools import reduce
+
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.usage import Usage
 from proxy.server.exchange import Exchange
@@ -30,42 +32,53 @@ def plain_demand(served: Served, *, stream: bool = False) -> Demand:
     return Demand(0, 0, stream, served.limits.total.seconds + _SPARE)
 
 
-def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute, served: Served) -> Demand:
-    """What to reserve for a request. Raises `Rejected` for what can't be counted, or has no price for a budget."""
+def demand(exchange: Exchange, caller: Caller, seen: Peek, route: ModelRoute) -> Demand:
+    """What to reserve for a request, whichever of its targets may answer it. Raises `Rejected` for what can't be
+    counted, or has no price for a budget."""
     limits = caller.tenant.limits
+    seconds = max(target.upstream.timeouts.total_stream for target in route.all_targets) + _SPARE
     if not limits.counts_tokens or exchange.endpoint == "count_tokens":
-        return plain_demand(served, stream=seen.stream)
+        return Demand(0, 0, seen.stream, seconds)
     if exchange.client == "responses" and seen.wire.get("background"):
         message = "what is answered in the background can't be counted, and this key's tokens are."
         raise Rejected(denied(Reason.ENDPOINT_DENIED, message, ("background",)))
     exchange.counting = True
     exchange.prompt_estimate = prompt = input_tokens(seen.raw, seen.wire)
     exchange.learnt = exchange.gateway.runtime.estimates.of(caller.tenant.name, seen.model)
-    requests = _requests(seen, route, served)
+    requests = _requests(seen, route)
     expected = exchange.learnt.expect(prompt, _most_output(seen, 1 if requests > 1 else _choices(seen)))
     expected = Expected(expected.input * requests, expected.output * requests)
     if exchange.endpoint == "other":  # vectors and verdicts are no tokens
         expected = expected._replace(output=0)
     micro_usd = 0
     if limits.budget is not None:
-        exchange.price = _price(exchange.gateway.prices, seen, route)
+        exchange.price = _price(exchange, exchange.gateway.prices, seen, route)
         if exchange.price is not None:
             micro_usd = estimated_cost(exchange.price, expected.input, expected.output)
         elif limits.budget.hard:
             message = "No price is set for this model, and this key's team has a budget."
             raise Rejected(Error(ErrorClass.QUOTA, message, reason=Reason.BUDGET))
-    return Demand(expected.tokens, micro_usd, seen.stream, served.limits.total.seconds + _SPARE)
+    return Demand(expected.tokens, micro_usd, seen.stream, seconds)
 
 
-def _price(prices: PriceTable, seen: Peek, route: ModelRoute) -> Price | None:
-    """The dearest of what may answer, since a request may name models to fall back to; None where one has no price."""
-    found = prices.find(seen.model, route.model or seen.model)
-    for _, name in other_models(seen.wire):
-        other = prices.find(name, None) if type(name) is str else None
-        if found is None or other is None:
-            return None
-        found = dearest(found, other)
-    return found
+def _price(exchange: Exchange, prices: PriceTable, seen: Peek, route: ModelRoute) -> Price | None:
+    """The dearest of what may answer, since there may be several targets, and a request may name models to fall back
+    to; None where one has no price."""
+    beside = [prices.find(name, None) if type(name) is str else None for _, name in other_models(seen.wire)]
+    names = dict.fromkeys(target.model or seen.model for target in route.all_targets)
+    found = [*beside, *(prices.find(seen.model, name) for name in names)]
+    priced = [price for price in found if price is not None]
+    if len(priced) < len(found):
+        return None
+    exchange.price_beside = reduce(dearest, priced[: len(beside)]) if beside else None
+    return reduce(dearest, priced)
+
+
+def note_price(exchange: Exchange, requested: str, model: str) -> None:
+    """What is counted has the price of the one target that is asked: `model` is the backend's name for it."""
+    if exchange.price is None or (price := exchange.gateway.prices.find(requested, model)) is None:
+        return
+    exchange.price = price if exchange.price_beside is None else dearest(price, exchange.price_beside)
 
 
 def _choices(seen: Peek) -> int:
@@ -73,9 +86,10 @@ def _choices(seen: Peek) -> int:
     return max(1, min(choices, _MOST_CHOICES)) if type(choices) is int else 1
 
 
-def _requests(seen: Peek, route: ModelRoute, served: Served) -> int:
+def _requests(seen: Peek, route: ModelRoute) -> int:
     """How many of the backend's it becomes, each with the prompt."""
-    fanned = seen.client in ("chat", "completions") and served.backend.protocol != seen.client
+    translated = any(target.upstream.protocol != seen.client for target in route.all_targets)
+    fanned = seen.client in ("chat", "completions") and translated
     return min(_choices(seen), route.fan_out) if fanned else 1
 
 

@@ -71,6 +71,8 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "attempts": len(times.attempts),
         "ms": _spent(exchange),
     }
+    if exchange.fallback_from is not None:
+        fields["fallback_from"] = exchange.fallback_from
     if exchange.spans is not None:
         fields["span_id"] = exchange.spans.id
     if exchange.key_id is not None:

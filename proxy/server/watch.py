@@ -8,7 +8,7 @@ client left, or the process ends.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
@@ -40,16 +40,37 @@ class Limits:
     heartbeat: float
     commit_after: float | None
 
+    def within(self, left: float, spent: float) -> "Limits":
+        """What is left of them for a further attempt, `spent` seconds after the first began. It has to begin to answer
+        in `left` seconds: the time for all attempts is that of one (operations.md 11)."""
+        return replace(
+            self,
+            first_event=_shorter(self.first_event, left, _NOT_BEGUN),
+            first_event_whole=_shorter(self.first_event_whole, left, _NOT_ANSWERED),
+            total=_shorter(self.total, self.total.seconds - spent, _NOT_COMPLETE),
+            total_whole=_shorter(self.total_whole, self.total_whole.seconds - spent, _NOT_COMPLETE),
+            commit_after=None if self.commit_after is None else max(0.0, self.commit_after - spent),
+        )
+
+
+def _shorter(limit: Limit, seconds: float, missed: str) -> Limit:
+    return limit if limit.seconds <= seconds else _backend_limit(max(0.0, seconds), missed)
+
+
+_NOT_BEGUN = "it did not begin to answer"
+_NOT_ANSWERED = "it did not answer"
+_NOT_COMPLETE = "its answer was not complete"
+
 
 def limits_of(timeouts: Timeouts) -> Limits:
     """The limits that the settings of an upstream say."""
     return Limits(
-        first_event=_backend_limit(timeouts.first_event_stream, "it did not begin to answer"),
-        first_event_whole=_backend_limit(timeouts.first_event_whole, "it did not answer"),
+        first_event=_backend_limit(timeouts.first_event_stream, _NOT_BEGUN),
+        first_event_whole=_backend_limit(timeouts.first_event_whole, _NOT_ANSWERED),
         idle=_backend_limit(timeouts.idle, "it stopped in the middle of its answer and sent nothing"),
         end_mark=_backend_limit(min(END_MARK, timeouts.idle), "it did not end its answer"),
-        total=_backend_limit(timeouts.total_stream, "its answer was not complete"),
-        total_whole=_backend_limit(timeouts.total_whole, "its answer was not complete"),
+        total=_backend_limit(timeouts.total_stream, _NOT_COMPLETE),
+        total_whole=_backend_limit(timeouts.total_whole, _NOT_COMPLETE),
         client_write=Limit(timeouts.client_write, None),
         heartbeat=timeouts.heartbeat,
         commit_after=timeouts.commit_after,
@@ -64,7 +85,7 @@ def body_limit(timeouts: Timeouts) -> Limit:
 
 
 def _backend_limit(seconds: float, missed: str) -> Limit:
-    message = f"The backend took too long: {missed} within {seconds:g} s."
+    message = f"The backend took too long: {missed} within {round(seconds, 3):g} s."
     return Limit(seconds, Error(ErrorClass.TIMEOUT, message, reason=Reason.UPSTREAM_TIMEOUT))
 
 

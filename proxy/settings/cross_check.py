@@ -9,9 +9,11 @@ from typing import get_args
 from proxy.settings.cross_check_policies import cross_check_policies
 from proxy.settings.cross_check_prices import check_reached, cross_check_prices
 from proxy.settings.cross_check_tenants import cross_check_tenants
-from proxy.settings.document import Document, Value
+from proxy.settings.document import Document, Path, Value
 from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, Address, ProtocolName
 from proxy.settings.spelling import did_you_mean
+from proxy.settings.targets import targets_of
+from proxy.settings.units import parse_duration
 from proxy.settings.values import parse_address
 from proxy.upstream.dialects import UnknownDialect, dialect_for
 
@@ -34,8 +36,8 @@ def _check_upstreams(document: Document) -> None:
         if isinstance(name, str) and first.setdefault(name, index) != index:
             message = f"another upstream, {document.refer_to(('upstreams', first[name]))}, is called {name!r}"
             document.note(("upstreams", index, "name"), message)
-        if "api_key" in entry and "api_key_file" in entry:
-            document.note(("upstreams", index, "api_key_file"), "give either api_key or api_key_file")
+        _check_keys(document, index, entry)
+        _check_breaker(document, index, entry)
         timeouts = entry.get("timeouts")
         if isinstance(timeouts, dict) and "body_read" in timeouts:
             message = "belongs to the timeouts of the whole file: a body is read before it is known where it goes"
@@ -44,6 +46,34 @@ def _check_upstreams(document: Document) -> None:
             message = "must be messages at Anthropic: its Chat endpoint ignores formats, effort and caching in silence"
             document.note(("upstreams", index, "protocol"), message)
         _check_dialect(document, index, entry)
+
+
+_KEYS = ("api_key", "api_key_file", "api_keys", "api_key_files")
+
+
+def _check_keys(document: Document, index: int, entry: Mapping[str, Value]) -> None:
+    given = [key for key in _KEYS if key in entry]
+    if len(given) > 1 and given != ["api_keys", "api_key_files"]:
+        document.note(("upstreams", index, given[1]), f"give either {given[0]} or {given[1]}")
+    first: dict[str, int] = {}
+    keys = entry.get("api_keys")
+    for place, key in enumerate(keys if isinstance(keys, list) else []):
+        if isinstance(key, str) and first.setdefault(key, place) != place:
+            document.note(("upstreams", index, "api_keys", place), f"is the same key as api_keys[{first[key]}]")
+
+
+def _check_breaker(document: Document, index: int, entry: Mapping[str, Value]) -> None:
+    breaker = entry.get("breaker")
+    if not isinstance(breaker, dict):
+        return
+    try:
+        pause, longest = (
+            parse_duration(breaker.get(name, default)) for name, default in (("open", "10s"), ("longest", "120s"))
+        )
+    except ValueError:
+        return  # what is wrong with it is said elsewhere
+    if longest < pause:
+        document.note(("upstreams", index, "breaker", "longest"), "must not be shorter than open")
 
 
 def _check_dialect(document: Document, index: int, entry: Mapping[str, Value]) -> None:
@@ -66,10 +96,16 @@ def _check_models(document: Document) -> None:
     if not document.root.get("models") and len(known) > 1:
         document.note(("models",), "is needed with more than one upstream: which models go where?")
     for index, entry in document.entries("models"):
-        upstream = entry.get("upstream")
-        if isinstance(upstream, str) and upstream not in known:
-            listed = did_you_mean(upstream, known) or f", there is {', '.join(known) or 'none'}"
-            document.note(("models", index, "upstream"), f"no upstream is called {upstream!r}{listed}")
+        targets = targets_of(entry, ("models", index))
+        first: dict[tuple[str, Value], Path] = {}
+        for at, upstream, model in targets:
+            if upstream not in known:
+                listed = did_you_mean(upstream, known) or f", there is {', '.join(known) or 'none'}"
+                document.note(at, f"no upstream is called {upstream!r}{listed}")
+            elif (same := first.setdefault((upstream, model), at)) != at:
+                document.note(
+                    at, f"is the same target as {document.name_of(same)}: the same model of the same upstream"
+                )
     check_reached(document, "models")
 
 

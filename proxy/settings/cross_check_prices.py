@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from proxy.settings.document import Document, Value
 from proxy.settings.globs import covers, name_between
 from proxy.settings.policies import Policy, holds, policies, texts
+from proxy.settings.targets import targets_of
 
 _SOME_NAME = "?*"
 
@@ -74,10 +75,13 @@ def _unpriced_routes(document: Document) -> list[_Route]:
     routes: list[_Route] = []
     before: list[str] = []
     for entry in entries:
-        match, model = entry.get("match"), entry.get("model")
+        match = entry.get("match")
         if not isinstance(match, str):
             continue
-        priced = isinstance(model, str) and any(fnmatch.fnmatchcase(model, price) for price in prices)
+        models = [model for _, _, model in targets_of(entry)]
+        priced = bool(models) and all(
+            isinstance(model, str) and any(fnmatch.fnmatchcase(model, price) for price in prices) for model in models
+        )
         route = _Route(match, (*before, *prices))
         if not priced and name_between([match, _SOME_NAME], route.without) is not None:
             routes.append(route)

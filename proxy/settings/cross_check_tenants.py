@@ -106,7 +106,7 @@ def _check_upstream_keys(document: Document, policy: Policy, upstreams: _Upstrea
 
 
 def _is_keyless(upstream: Mapping[str, Value]) -> bool:
-    return "api_key" not in upstream and "api_key_file" not in upstream
+    return not {"api_key", "api_key_file", "api_keys", "api_key_files"} & upstream.keys()
 
 
 def _check_map(document: Document, at: Path, entries: Value, upstreams: _Upstreams) -> None:

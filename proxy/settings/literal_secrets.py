@@ -26,6 +26,8 @@ def _found(document: Document) -> Iterator[Value]:
     yield _password(state.get("url"))
     for _, upstream in document.entries("upstreams"):
         yield upstream.get("api_key")
+        keys = upstream.get("api_keys")
+        yield from keys if isinstance(keys, list) else ()
         yield from _mapping(upstream.get("headers")).values()
     yield from _mapped(_mapping(root.get("tenant_defaults")))
     for _, tenant in document.entries("tenants"):

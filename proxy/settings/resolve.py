@@ -8,8 +8,28 @@ from typing import get_args
 
 from proxy.canonical.request import Effort
 from proxy.settings.resolve_tenants import resolve_price, resolve_tenant
-from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
-from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, SharedLimits, Timeouts, Upstream
+from proxy.settings.schema import (
+    BreakerSection,
+    LoneTargetEntry,
+    ModelEntry,
+    ModelProfileEntry,
+    SettingsFile,
+    TargetEntry,
+    TimeoutsSection,
+    UpstreamEntry,
+)
+from proxy.settings.snapshot import (
+    Breaker,
+    Drain,
+    ModelRoute,
+    ProfileEntry,
+    Retries,
+    RouteTarget,
+    Settings,
+    SharedLimits,
+    Timeouts,
+    Upstream,
+)
 from proxy.settings.telemetry import Traces
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenants import Tenant
@@ -20,10 +40,10 @@ def resolve(file: SettingsFile) -> Settings:
     """Fill in and merge. `file` has passed `cross_check`: its names are unique and known."""
     timeouts = _merge(Timeouts(), file.timeouts)
     upstreams = {entry.name: _upstream(entry, timeouts) for entry in file.upstreams}
-    entries = file.models or [ModelEntry(match="*", upstream=file.upstreams[0].name)]
+    entries = file.models or [ModelEntry(match="*", upstream=[TargetEntry(upstream=file.upstreams[0].name)])]
     return Settings(
         upstreams=upstreams,
-        models=tuple(_route(entry, upstreams[entry.upstream]) for entry in entries),
+        models=tuple(_route(entry, upstreams) for entry in entries),
         listen=file.listen,
         admin_listen=file.admin_listen,
         workers=file.workers,
@@ -74,11 +94,14 @@ def _tenants(file: SettingsFile, upstreams: Mapping[str, Upstream]) -> dict[str,
 
 def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
     flags = dict(entry.dialect or {})
+    given = (entry.api_key, entry.api_key_file, *entry.api_keys, *entry.api_key_files)
+    keys = [key for key in given if key is not None]
     return Upstream(
         name=entry.name,
         protocol=entry.protocol,
         base_url=entry.base_url,
-        api_key=entry.api_key or entry.api_key_file,
+        api_key=keys[0] if keys else None,
+        spare_keys=tuple(keys[1:]),
         dialect=flags.pop("base", None),
         dialect_flags=flags,
         headers=entry.headers,
@@ -89,15 +112,27 @@ def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
         always_stream_upstream=entry.always_stream_upstream,
         ratelimit_headers=entry.ratelimit_headers,
         trace_forward=entry.trace_forward,
+        breaker=_breaker(entry.breaker),
+        retries=replace(Retries(), **entry.retries.model_dump(exclude_none=True)),
     )
 
 
-def _route(entry: ModelEntry, upstream: Upstream) -> ModelRoute:
+def _breaker(section: BreakerSection) -> Breaker | None:
+    return None if section.off else replace(Breaker(), **section.model_dump(exclude_none=True, exclude={"off"}))
+
+
+def _target(entry: LoneTargetEntry, upstreams: Mapping[str, Upstream], model: str | None) -> RouteTarget:
+    weight = entry.weight if isinstance(entry, TargetEntry) else None
+    return RouteTarget(upstreams[entry.upstream], entry.model or model, weight)
+
+
+def _route(entry: ModelEntry, upstreams: Mapping[str, Upstream]) -> ModelRoute:
+    beside = entry.on_context_length
     return ModelRoute(
         match=entry.match,
         pattern=re.compile(fnmatch.translate(entry.match)),
-        upstream=upstream,
-        model=entry.model,
+        targets=tuple(_target(target, upstreams, entry.model) for target in entry.upstream),
+        on_context_length=None if beside is None else _target(beside, upstreams, entry.model),
         loss=entry.loss,
         hosted_tools=entry.hosted_tools,
         response_model=entry.response_model,

@@ -32,11 +32,12 @@ from proxy.settings.values import (
     NotNull,
     NotYet,
     OrDefault,
+    OrName,
+    OrOff,
     Pepper,
     PositiveDuration,
     ProfileName,
     Secret,
-    SingleUpstream,
     Size,
     only,
 )
@@ -62,12 +63,34 @@ class DrainSection(Section):
     max_stream: Duration = 300.0
 
 
+class BreakerSection(Section):
+    """Fields as in `snapshot.Breaker`."""
+
+    off: bool = False
+    failures: Annotated[int, Field(ge=1)] | None = None
+    ratio: Annotated[float, Field(gt=0, lt=1)] | None = None
+    requests: Annotated[int, Field(ge=1)] | None = None
+    window: PositiveDuration | None = None
+    open: PositiveDuration | None = None
+    longest: PositiveDuration | None = None
+
+
+class RetriesSection(Section):
+    """Fields as in `snapshot.Retries`."""
+
+    max_wait: Duration | None = None
+    share: Annotated[float, Field(ge=0, le=1)] | None = None
+    free: Annotated[int, Field(ge=0)] | None = None
+
+
 class UpstreamEntry(Section):
     name: EntryName
     protocol: ProtocolName
     base_url: BaseUrl
     api_key: Secret | None = None
     api_key_file: SecretFile | None = None
+    api_keys: list[Secret] = []
+    api_key_files: list[SecretFile] = []
     dialect: DialectChoice | None = None
     headers: dict[HeaderName, Secret] = {}
     timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
@@ -77,12 +100,26 @@ class UpstreamEntry(Section):
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"
-    breaker: NotYet = None
+    breaker: Annotated[BreakerSection, OrOff, OrDefault] = BreakerSection()
+    retries: Annotated[RetriesSection, OrDefault] = RetriesSection()
+
+
+class LoneTargetEntry(Section):
+    """`model`: absent, that of the entry around it."""
+
+    upstream: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)] | None = None
+
+
+class TargetEntry(LoneTargetEntry):
+    """One among others."""
+
+    weight: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
 
 
 class ModelEntry(Section):
     match: Glob
-    upstream: SingleUpstream
+    upstream: Annotated[list[TargetEntry], Field(min_length=1), OrName("upstream", listed=True)]
     model: Annotated[str, Field(min_length=1)] | None = None
     loss: Loss | None = None
     hosted_tools: Annotated[Literal["refuse", "drop"], only("refuse", "drop")] | None = None
@@ -90,7 +127,7 @@ class ModelEntry(Section):
     native_finish_reason: bool = False
     responses_done: bool = False
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"
-    on_context_length: NotYet = None
+    on_context_length: Annotated[LoneTargetEntry, OrName("upstream")] | None = None
     fan_out: Annotated[int, Field(ge=2, le=MOST_CHOICES)] | None = None
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"

@@ -81,18 +81,44 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Breaker:
+    """When a backend that fails is left alone (operations.md 11): after so many `failures` in a row, or when more than
+    `ratio` of at least `requests` in `window` seconds have failed. It is for `open` seconds, which double each time to
+    `longest`."""
+
+    failures: int = 5
+    ratio: float = 0.5
+    requests: int = 20
+    window: float = 30.0
+    open: float = 10.0
+    longest: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a backend is asked once more. `max_wait`: the longest wait that it may ask for, in seconds. `share`:
+    retries are at most this part of its requests over 10 s, and `free` a second beside."""
+
+    max_wait: float = 2.0
+    share: float = 0.2
+    free: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class Upstream:
     """A backend.
 
     `base_url` ends in its version, without a slash: `/messages` and the like are appended to it; or its version is a
-    query, which goes behind them. `api_key`: None passes the client's own key on. `dialect`: None goes by the host.
-    `max_connections`: None is no limit. `timeouts` are already merged with the general ones.
+    query, which goes behind them. `api_key`: None passes the client's own key on. `spare_keys`: what to ask with where
+    that is refused or used up, in this order. `dialect`: None goes by the host. `max_connections`: None is no limit.
+    `timeouts` are already merged with the general ones. `breaker`: None never leaves it alone.
     """
 
     name: str
     protocol: ProtocolName
     base_url: str
     api_key: SecretStr | None = None
+    spare_keys: tuple[SecretStr, ...] = ()
     dialect: str | None = None
     dialect_flags: Mapping[str, object] = field(default_factory=dict)
     headers: Mapping[str, SecretStr] = field(default_factory=dict)
@@ -103,14 +129,31 @@ class Upstream:
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"
+    breaker: Breaker | None = Breaker()
+    retries: Retries = Retries()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """A backend that a model may go to. `model`: its name for it; None passes the client's name on. `weight`: its part
+    of the load beside others with one; None follows when they fail."""
+
+    upstream: Upstream
+    model: str | None = None
+    weight: float | None = None
+
+    def __str__(self) -> str:
+        renamed = f" as {self.model}" if self.model else ""
+        return f"{self.upstream.name}{renamed}" + (f" (weight {self.weight:g})" if self.weight is not None else "")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRoute:
     """Where the models that match a pattern go.
 
-    `model`: the backend's name for it; None passes the client's name on. `hosted_tools`: None is the default of
-    each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of another backend's thinking (8.6).
+    `targets`: at least one. `on_context_length`: where a request goes that is too long for them; None tells the client.
+    `hosted_tools`: None is the default of each kind of tool (mapping.md 5.4). `foreign_reasoning`: what becomes of
+    another backend's thinking (8.6).
     `participant_names`: whether a Chat message's name is put before its words (2.3).
     `fast_mode`: whether a client's wish for fast answers is passed on, at their price (11.3). `inference_geo`: what
     becomes of the place that Claude is to answer in, toward other vendors (11.1).
@@ -125,9 +168,9 @@ class ModelRoute:
 
     match: str
     pattern: re.Pattern[str]
-    upstream: Upstream
-    model: str | None = None
+    targets: tuple[RouteTarget, ...]
     loss: LossPolicy | None = None
+    on_context_length: RouteTarget | None = None
     hosted_tools: Literal["refuse", "drop"] | None = None
     response_model: Literal["upstream", "alias"] = "upstream"
     native_finish_reason: bool = False
@@ -140,6 +183,12 @@ class ModelRoute:
     validate_output: Literal["off", "record", "error"] = "record"
     stop_match: Literal["drain", "cancel"] = "drain"
     fan_out: int = 1
+
+    @property
+    def all_targets(self) -> tuple[RouteTarget, ...]:
+        """Every one that a request may end at."""
+        beside = self.on_context_length
+        return self.targets if beside is None else (*self.targets, beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,5 +271,10 @@ class Settings:
     def with_demo_at(self, origin: str) -> "Settings":
         """The same with the embedded backend, whose port is known only once it has started, at `origin`."""
         demo = replace(self.upstreams[DEMO_UPSTREAM], base_url=f"{origin}/v1")
-        routes = (replace(r, upstream=demo) if r.upstream.name == DEMO_UPSTREAM else r for r in self.models)
-        return replace(self, upstreams={**self.upstreams, DEMO_UPSTREAM: demo}, models=tuple(routes))
+        upstreams = {**self.upstreams, DEMO_UPSTREAM: demo}
+
+        def moved(target: RouteTarget) -> RouteTarget:
+            return replace(target, upstream=upstreams[target.upstream.name])
+
+        routes = (replace(route, targets=tuple(map(moved, route.targets))) for route in self.models)
+        return replace(self, upstreams=upstreams, models=tuple(routes))

@@ -139,12 +139,6 @@ def _header_name(value: object) -> str:
     return value.lower()
 
 
-def _single_upstream(value: object) -> object:
-    if isinstance(value, list):
-        raise ValueError(f"a list of targets is {NOT_YET}: name one upstream")
-    return value
-
-
 def _dialect(value: object) -> dict[str, Any]:
     if isinstance(value, str):
         return {"base": value}
@@ -287,6 +281,46 @@ class NotNull:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class OrName:
+    """A section that may be written as the one word which matters most, that of `key`. `listed`: it is a list of such
+    sections or words, and one alone needs no list."""
+
+    key: str
+    listed: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._written_out, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        written = handler(schema)
+        if self.listed:
+            written = {**written, "items": {"anyOf": [_SOME_TEXT, written["items"]]}}
+        return {"anyOf": [_SOME_TEXT, written]}
+
+    def _written_out(self, value: object) -> object:
+        if not self.listed:
+            return self._section(value)
+        return [self._section(each) for each in value] if isinstance(value, list) else [self._section(value)]
+
+    def _section(self, value: object) -> object:
+        return {self.key: value} if isinstance(value, str) else value
+
+
+class _OrOff:
+    """A section that may be written as `off`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._written_out, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"const": "off"}, handler(schema)]}
+
+    @staticmethod
+    def _written_out(value: object) -> object:
+        return {"off": True} if value == "off" else value
+
+
 class _OrDefault:
     """An empty section (`timeouts:` and nothing below) is the same as none."""
 
@@ -327,6 +361,7 @@ _WHEN = r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\
 
 _Hash = Literal["hmac-sha256", "sha256"]
 OrDefault = _OrDefault()
+OrOff = _OrOff()
 NotYet = Annotated[None, BeforeValidator(_refuse), WithJsonSchema({"not": {}, "description": f"Is {NOT_YET}."})]
 Duration = Annotated[
     float, PlainValidator(parse_duration), WithJsonSchema({"anyOf": [{"const": 0}, _written(_DURATION).json_schema]})
@@ -348,7 +383,6 @@ BaseUrl = Annotated[str, PlainValidator(_base_url), _written(r"https?://[^\s/?#]
 Glob = Annotated[str, PlainValidator(_glob), _written(r"[\s\S]*\S[\s\S]*")]
 Loss = Annotated[LossPolicy, PlainValidator(parse_loss), WithJsonSchema(_LOSS)]
 CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after), _written(f"never|{_DURATION}")]
-SingleUpstream = Annotated[str, BeforeValidator(_single_upstream), WithJsonSchema(_SOME_TEXT)]
 DialectChoice = Annotated[dict[str, Any], BeforeValidator(_dialect), WithJsonSchema(_DIALECT)]
 ProfileName = Annotated[str, PlainValidator(_profile_name), WithJsonSchema({"enum": sorted(PROFILE_NAMES)})]
 EntryName = Annotated[str, PlainValidator(_entry_name), _written(_NAME)]

@@ -21,13 +21,14 @@ class Open(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How things are. `reserved`: tokens of leases that are open; `keys`: by upstream, when the file of its key was
-    written, Unix seconds."""
+    """How things are. `reserved`: tokens of leases that are open. By upstream: `keys`, when the file of its key was
+    written, Unix seconds; `circuits`, 0 closed, 1 half-open, 2 open."""
 
     requests: Iterable[Open]
     draining: bool
     reserved: int
     keys: Mapping[str, float]
+    circuits: Mapping[str, int]
 
 
 class Now(Collector):
@@ -56,6 +57,14 @@ class Now(Collector):
         )
         for pair, count in streams.items():
             family.add_metric(pair, count)
+        yield family
+        family = GaugeMetricFamily(
+            "dragoman_circuit_state",
+            "Whether a backend that fails is left alone: 0 no (closed), 1 it is tried again (half-open), 2 yes (open).",
+            labels=["upstream"],
+        )
+        for upstream, state in now.circuits.items():
+            family.add_metric([upstream], state)
         yield family
         yield GaugeMetricFamily("dragoman_draining", "1 while the process ends.", value=float(now.draining))
         family = GaugeMetricFamily(

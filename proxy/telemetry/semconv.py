@@ -75,6 +75,10 @@ OVERHEAD = "dragoman.overhead_ms"
 LOSS_COUNT = "dragoman.loss.count"
 LOSS_EVENT = "dragoman.translation.loss"
 RETRY_EVENT = "dragoman.retry"
+FALLBACK_EVENT = "dragoman.fallback"
+FALLBACK_FROM = "dragoman.fallback.from"
+FALLBACK_TO = "dragoman.fallback.to"
+REASON = "dragoman.reason"
 DISCONNECTED_EVENT = "dragoman.client_disconnected"
 
 # By the family of a dialect.

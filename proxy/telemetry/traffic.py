@@ -19,6 +19,8 @@ _SIZES = tuple(256 * 4**power for power in range(10))  # up to 64 MiB
 _ERRORS_OF_ESTIMATES = (-0.9, -0.75, -0.5, -0.25, -0.1, 0, 0.1, 0.25, 0.5, 1, 2, 5)
 
 ATTEMPT_RESULTS = ("ok", "retryable", "fatal", "timeout_connect", "timeout_first_event", "timeout_idle")
+RETRY_REASONS = ("connection", "server_error", "rate_limit", "credential")
+FALLBACK_RESULTS = ("ok", "failed")
 USAGE_SOURCES = ("reported", "partial", "estimated", "none")
 CLIENTS = ("chat", "responses", "messages", "completions")
 # What `errors_total` calls the failures that alerts are about.
@@ -89,7 +91,11 @@ class Traffic(Collector):
         )
         self.cost = Sums("dragoman_cost_usd", "What requests cost, by the table of prices.", ("model", "upstream"))
         self.usage_source = Sums("dragoman_usage_source", "How the tokens of an answer were found.", ("source",))
-        self.errors = Sums("dragoman_errors", "Requests that ended in an error.", ("origin", "kind", "upstream"))
+        self.errors = Sums(
+            "dragoman_errors",
+            "Requests that ended in an error, and keys that a backend refused.",
+            ("origin", "kind", "upstream"),
+        )
         self.disconnects = Sums("dragoman_client_disconnects", "Clients that left.", ("client", "phase"))
         self.unknown_fields = Sums(
             "dragoman_unknown_fields",
@@ -101,6 +107,11 @@ class Traffic(Collector):
         )
         self.retries = Sums(
             "dragoman_retries", "Requests that were sent to a backend once more.", ("upstream", "reason")
+        )
+        self.fallbacks = Sums(
+            "dragoman_fallbacks",
+            "Requests that went to another target than they would have, by what came of it.",
+            ("from", "to", "result"),
         )
         self.ratelimit_remaining = Sums(
             "dragoman_upstream_ratelimit_remaining",
@@ -145,8 +156,11 @@ class Traffic(Collector):
         self.loop_lag.of()
         self.settlement_error.of()
 
-    def configure(self, models: Iterable[str], upstreams: Iterable[str]) -> None:
-        """Another configuration is in force: what it has no more of is not shown any more."""
+    def configure(
+        self, models: Iterable[str], upstreams: Iterable[str], fallbacks: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Another configuration is in force: what it has no more of is not shown any more. `fallbacks`: from which
+        upstream to which other requests may go."""
         self.models, self.upstreams = frozenset(models), frozenset(upstreams)
         shown_models, shown_upstreams = self.models | {OTHER}, self.upstreams | {NONE, OTHER}
         for family in (
@@ -172,10 +186,17 @@ class Traffic(Collector):
             self.ratelimit_remaining,
         ):
             family.keep("upstream", shown_upstreams)
+        for label in ("from", "to"):
+            self.fallbacks.keep(label, shown_upstreams)
         for upstream in self.upstreams:
             for result in ATTEMPT_RESULTS:
                 self.attempts.add(upstream, result, value=0)
+            for reason in RETRY_REASONS:
+                self.retries.add(upstream, reason, value=0)
             self.errors.add("upstream", "upstream_auth", upstream, value=0)
+        for one, other in fallbacks:
+            for result in FALLBACK_RESULTS:
+                self.fallbacks.add(one, other, result, value=0)
 
     def model(self, alias: str | None) -> str:
         """What a model is called here: the pattern that matched, as long as the configuration has it."""

@@ -17,7 +17,7 @@ from proxy.canonical.target import Dialect
 from proxy.settings import Upstream
 from proxy.settings.watching import stamps
 from proxy.translation.envelope import origin_of
-from proxy.upstream.account import Account
+from proxy.upstream.account import SHARED, Account
 from proxy.upstream.dialects import Protocol, dialect_for
 
 _VERSION = re.compile(r"/v\d\w*$")
@@ -44,7 +44,8 @@ class OlderKey(NamedTuple):
 
 
 class Backend:
-    """`holds_key`: the proxy has a key of its own for it."""
+    """`holds_key`: the proxy has a key of its own for it. `accounts`: with whose key it is asked where nobody brings
+    one: the first that is of use."""
 
     __slots__ = (
         "_files",
@@ -52,6 +53,7 @@ class Backend:
         "_root",
         "_shared_origin",
         "_url",
+        "accounts",
         "dialect",
         "headers",
         "holds_key",
@@ -77,6 +79,7 @@ class Backend:
             upstream.protocol, upstream.base_url, upstream.dialect, upstream.dialect_flags
         )
         self.holds_key = upstream.api_key is not None
+        self.accounts = (SHARED, *(Account(key.get_secret_value()) for key in upstream.spare_keys))
         self._shared_origin = self._origin_with(
             upstream.api_key.get_secret_value() if upstream.api_key is not None else ""
         )

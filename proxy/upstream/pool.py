@@ -5,7 +5,6 @@ above needs to know which HTTP client is used; time limits are the caller's, who
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Coroutine
 from time import perf_counter
 from typing import Any
@@ -20,6 +19,7 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
+from proxy.upstream.repeatable import leaves_traces
 
 MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
 _SLICE = 256 * 1024  # bytes of a request that are handed to the socket at once
@@ -66,10 +66,11 @@ class Pool:
                 response = await self._request(backend, url, headers, body, method)
             except _BROKEN as error:
                 attempt.slow_connect = isinstance(error, aiohttp.ConnectionTimeoutError)
-                if not _may_repeat(error, body):
+                attempt.unsent = isinstance(error, _UNSENT)
+                if not (_may_repeat(error, body) and attempt.may_repeat()):
                     raise _unreachable(backend, error) from error
                 attempt.repeated = True
-                response = await self._request_again(backend, url, headers, body, method)
+                response = await self._request_again(backend, url, headers, body, method, attempt)
             answered = True
             attempt.code = response.status
         except _BAD_HTTP as error:
@@ -95,11 +96,12 @@ class Pool:
         )
 
     async def _request_again(
-        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
+        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str, attempt: Attempt
     ) -> aiohttp.ClientResponse:
         try:
             return await self._request(backend, url, headers, body, method)
         except _BROKEN as error:
+            attempt.unsent = attempt.unsent and isinstance(error, _UNSENT)
             raise _unreachable(backend, error) from error
 
     def linger(self, running_out: Coroutine[None, None, None]) -> None:
@@ -269,6 +271,8 @@ def _decoder_of(response: aiohttp.ClientResponse, slots: asyncio.Semaphore | Non
 _BROKEN = (aiohttp.ClientConnectionError, OSError)
 # What came is not HTTP; the classes above are among these, so they are caught first.
 _BAD_HTTP = aiohttp.ClientError
+# There was no connection, so nothing has been sent.
+_UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 # Another try would meet the same.
 _FINAL = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)
 
@@ -277,18 +281,7 @@ def _may_repeat(error: Exception, body: Body) -> bool:
     """Whether the same request may be sent again (operations.md 11, idempotency)."""
     if isinstance(error, _FINAL) or not (body is None or isinstance(body, bytes)):
         return False
-    if isinstance(error, aiohttp.ClientConnectorError):  # nothing has been sent
-        return True
-    return body is None or not _leaves_traces(body)
-
-
-def _leaves_traces(body: bytes) -> bool:
-    """Whether a request that may have been carried out leaves something behind at the backend."""
-    try:
-        asked = json.loads(body)
-    except ValueError:
-        return True
-    return not isinstance(asked, dict) or asked.get("store") is True or asked.get("background") is True
+    return isinstance(error, _UNSENT) or body is None or not leaves_traces(body)
 
 
 def _bad_answer(message: str) -> Rejected:

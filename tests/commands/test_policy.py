@@ -20,6 +20,10 @@ models:
   - {match: claude-*, upstream: claude, model: claude-opus-5}
   - {match: local, upstream: own}
   - {match: gpt-*, upstream: openai}
+  - match: mixed
+    upstream: [{upstream: openai, weight: 3}, {upstream: claude, weight: 1}, own]
+    on_context_length: {upstream: claude, model: claude-opus-5}
+  - {match: either, upstream: [claude, {upstream: own, model: qwen}]}
 tenant_defaults:
   limits: {rpm: 60, max_output_tokens: 2000}
   ip_allow: [10.0.0.0/8]
@@ -192,6 +196,38 @@ def test_the_exit_code_tells_refused_from_unknown(
     found, verdicts, _ = ask(config, capsys, *arguments.split())
     assert found == code
     assert told.items() <= verdicts.items()
+
+
+@pytest.mark.parametrize(
+    ("model", "tenant", "told"),
+    [
+        (
+            "mixed",
+            "open",
+            [
+                "mixed at openai (responses), with the upstream's own key, which tenants share: 75% of the load",
+                "mixed at claude (messages), with the upstream's own key, which tenants share: 25% of the load",
+                "mixed at own (chat), with no key: the upstream has none: when those before fail",
+                "claude-opus-5 at claude (messages), with the upstream's own key, which tenants share: "
+                "for prompts that are too long for the others",
+            ],
+        ),
+        (
+            "either",
+            "byok",
+            [
+                "either at claude (messages), with no key: upstream.byok_upstreams does not name it: left out",
+                "qwen at own (chat), with the caller's own key, from the header authorization: when those before fail",
+            ],
+        ),
+    ],
+)
+def test_each_target_is_told(
+    config: str, capsys: pytest.CaptureFixture[str], model: str, tenant: str, told: list[str]
+) -> None:
+    code, _, printed = ask(config, capsys, "--tenant", tenant, "--ip", "1.1.1.1", "--model", model)
+    routes = [line.split("allowed", 1)[1].strip() for line in printed.splitlines() if line.startswith("route")]
+    assert (code, routes) == (0, [f"{each}  (match {model})" for each in told])
 
 
 @pytest.mark.parametrize(

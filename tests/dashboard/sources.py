@@ -15,7 +15,6 @@ CONFIG = Path(__file__).parents[2] / "config"
 GRAFANA, PROMETHEUS = CONFIG / "grafana", CONFIG / "prometheus"
 RULE_FILES = (PROMETHEUS / "alerts.yaml", PROMETHEUS / "optional" / "no-traffic.yaml")
 
-METRIC = re.compile(r"\b(?:dragoman|process)_\w+")
 SET_OPERATORS = frozenset({"and", "unless"})
 # A comparison with a constant, which is what makes an alert's expression empty while all is well.
 BOUND = re.compile(r"\s*(?:>|<|==)\s*[\d.]+$")
@@ -58,8 +57,3 @@ def operands(expression: str) -> list[str]:
         else:
             part.append(line)
     return parts
-
-
-def metrics_of(expression: str) -> set[str]:
-    """The families of the series that it asks for."""
-    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in METRIC.findall(expression)}

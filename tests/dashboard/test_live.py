@@ -15,15 +15,13 @@ import pytest
 from tests.dashboard.drawing import draw
 from tests.dashboard.load import scene
 from tests.dashboard.prometheus_server import PrometheusServer, Series
-from tests.dashboard.sources import RULE_FILES, dashboard, metrics_of, operands, panels, rules
+from tests.dashboard.sources import RULE_FILES, dashboard, operands, panels, rules
 
 SERVER, CLIENT = 2, 3  # kinds of spans
 SECONDS = float(os.environ.get("DRAGOMAN_DASHBOARD_S", "12"))
 # What Grafana puts in place of the variables; with scrapes each second, its own choice of interval is 4 s.
 VARIABLES = {"$__rate_interval": "4s", "$namespace": "llm", "$job": "dragoman", "$model": ".*", "$tenant": ".*"}
 
-# Metrics that the product does not have yet.
-NOT_YET = frozenset({"dragoman_circuit_state"})
 # What has no value although nothing is wrong with it, and why.
 RIGHTLY_EMPTY = {
     "dragoman:requests_with_loss:ratio_rate1h > 2 * dragoman:requests_with_loss:ratio_rate1h offset 1d": (
@@ -76,11 +74,6 @@ async def look(prometheus: PrometheusServer, start: float, end: float) -> Seen:
     return seen
 
 
-def missing(expressions: set[str]) -> set[str]:
-    """Those for whose emptiness there is no reason."""
-    return {expression for expression in expressions - RIGHTLY_EMPTY.keys() if not metrics_of(expression) & NOT_YET}
-
-
 @pytest.mark.timeout(60 + 2 * SECONDS)
 async def test_prometheus_has_an_answer_to_every_question(tmp_path: Path) -> None:
     async with scene() as stage:
@@ -94,7 +87,6 @@ async def test_prometheus_has_an_answer_to_every_question(tmp_path: Path) -> Non
             evaluated = await prometheus.rules()
             scraped = await prometheus.targets()
             exemplars = await prometheus.exemplars("dragoman_request_duration_seconds_bucket", start, end)
-            not_yet = {name for name in NOT_YET if await prometheus.at(f'{{__name__=~"{name}(_bucket)?"}}', end)}
         # What Grafana does with a click on a point: the slowest request there is one of, and its trace.
         slowest = max(exemplars, key=lambda exemplar: float(exemplar["value"]))
         trace = await stage.receiver.trace(slowest["labels"]["trace_id"])
@@ -103,9 +95,7 @@ async def test_prometheus_has_an_answer_to_every_question(tmp_path: Path) -> Non
 
     assert [(target["health"], target["lastError"]) for target in scraped] == [("up", "")]
     assert {rule["name"]: rule.get("lastError", "") for rule in evaluated if rule["health"] != "ok"} == {}
-    assert not_yet == set(), "these have come: take them out of NOT_YET"
-    assert not missing(seen.empty), "\n".join(sorted(missing(seen.empty)))
-    assert RIGHTLY_EMPTY.keys() <= seen.empty
+    assert seen.empty == RIGHTLY_EMPTY.keys()
     raised = {rule["name"] for rule in evaluated if rule.get("state") in {"pending", "firing"}}
     assert raised >= RAISED
     assert not raised & NOT_RAISED

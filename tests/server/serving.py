@@ -18,7 +18,17 @@ from proxy.server.app import App, Server
 from proxy.server.gateway import Gateway
 from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime
-from proxy.settings import Loaded, LossPolicy, ModelRoute, ProfileEntry, ProtocolName, Settings, Timeouts, Upstream
+from proxy.settings import (
+    Loaded,
+    LossPolicy,
+    ModelRoute,
+    ProfileEntry,
+    ProtocolName,
+    RouteTarget,
+    Settings,
+    Timeouts,
+    Upstream,
+)
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import AccessLog
 from tests.upstream.scripted import Scripted, Step, reply, stream
@@ -170,8 +180,13 @@ def upstream(
 
 
 def route(match: str, to: Upstream, model: str | None = None, loss: LossPolicy | None = None) -> ModelRoute:
-    """A model entry."""
-    return ModelRoute(match, re.compile(translate(match)), to, model, loss or LossPolicy())
+    """A model entry with one target."""
+    return targets(match, RouteTarget(to, model), loss=loss)
+
+
+def targets(match: str, *targets: RouteTarget, loss: LossPolicy | None = None, **more: object) -> ModelRoute:
+    """A model entry. `more`: of `ModelRoute`."""
+    return ModelRoute(match, re.compile(translate(match)), targets, loss or LossPolicy(), **more)  # type: ignore[arg-type]
 
 
 @dataclass

@@ -117,6 +117,7 @@ async def test_a_reply_tells_where_it_comes_from_and_what_was_lost() -> None:
     ours = {name: value for name, value in headers.items() if name.startswith("dragoman-")}
     losses = ours.pop("dragoman-loss").split(", ")
     assert ours == {
+        "dragoman-attempts": "1",
         "dragoman-trace-id": record["trace_id"],
         "dragoman-upstream": "backend",
         "dragoman-upstream-model": "claude-sonnet-4-5",

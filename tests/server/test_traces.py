@@ -136,15 +136,17 @@ async def test_what_is_asked_again_is_a_span_beside_the_first() -> None:
 async def test_failures_are_errors_of_the_backends_span_and_5xx_of_ours() -> None:
     broken = json.dumps({"error": {"message": "down", "type": "server_error"}})
     async with Receiver() as receiver:
-        async with traced("chat", reply(503, broken), reply(429, broken), receiver=receiver) as (proxy, _):
+        says = (reply(503, broken), reply(503, broken), reply(429, broken))
+        async with traced("chat", *says, receiver=receiver) as (proxy, _):
             for _ in range(2):
                 await proxy.post(PATHS["chat"], REQUESTS["chat"])
             await proxy.post("/v1/secret-path/x", {})
             await proxy.post(PATHS["chat"], {})
-        spans = await receiver.wait_for(6)
+        spans = await receiver.wait_for(7)
     assert known(spans)
     assert [(span.name, span.failed, span.attributes.get("error.type")) for span in spans] == [
         ("POST /v1/chat/completions", True, "overloaded"),
+        ("chat m", True, "503"),
         ("chat m", True, "503"),
         ("POST /v1/chat/completions", False, None),
         ("chat m", True, "429"),

@@ -6,7 +6,7 @@ from proxy.settings import NothingToServe, Settings, SettingsError, from_environ
 
 
 def targets(settings: Settings, *models: str) -> list[str | None]:
-    return [route and route.upstream.name for route in map(settings.route, models)]
+    return [route and route.targets[0].upstream.name for route in map(settings.route, models)]
 
 
 def test_both_keys_divide_the_models() -> None:
@@ -43,7 +43,7 @@ def test_the_demo_needs_no_key_and_uses_none() -> None:
     assert targets(settings, "claude-opus-5", "gpt-5") == ["demo", "demo"]
     route = settings.route("any")
     assert route is not None
-    assert route.upstream.base_url == settings.upstreams["demo"].base_url == "http://127.0.0.1:4711/v1"
+    assert route.targets[0].upstream.base_url == settings.upstreams["demo"].base_url == "http://127.0.0.1:4711/v1"
 
 
 def test_overrides_hold_here_too() -> None:

@@ -28,7 +28,7 @@ def read(folder: Path, text: str, environ: dict[str, str] | None = None) -> Sett
 def test_the_shipped_example_is_true() -> None:
     settings = load(REPOSITORY / "config/dragoman.yaml", {})
     routes = {name: settings.route(name) for name in ("claude-opus-5", "gpt-5-mini", "gpt-5", "llama-4")}
-    assert {name: route and route.upstream.name for name, route in routes.items()} == {
+    assert {name: route and route.targets[0].upstream.name for name, route in routes.items()} == {
         "claude-opus-5": "claude",
         "gpt-5-mini": "claude",
         "gpt-5": "openai",
@@ -40,7 +40,7 @@ def test_one_upstream_and_nothing_else_serves_every_model(tmp_path: Path) -> Non
     settings = read(tmp_path, MINIMAL)
     route = settings.route("anything")
     assert route is not None
-    assert (route.upstream.name, route.model) == ("claude", None)
+    assert (route.targets[0].upstream.name, route.targets[0].model) == ("claude", None)
     assert (settings.listen, settings.admin_listen) == (Address("127.0.0.1", 8080), Address("127.0.0.1", 9090))
     assert (settings.timeouts, settings.drain) == (Timeouts(), Drain())
     assert settings.max_body == 33554432
@@ -56,7 +56,7 @@ models:
   - {match: "gpt-*", upstream: claude, model: two}
 """,
     )
-    found = [route and route.model for route in map(settings.route, ("gpt-5", "gpt-6", "GPT-5", "x-gpt-5"))]
+    found = [route and route.targets[0].model for route in map(settings.route, ("gpt-5", "gpt-6", "GPT-5", "x-gpt-5"))]
     assert found == ["one", "two", None, None]
 
 

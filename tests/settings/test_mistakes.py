@@ -60,9 +60,6 @@ workers: 0
         "state: {url: 'sqlite:///state.db'}",
         "state: {url: 'memory:'}",
         "state: {ttl: 1h}",
-        "models: [{match: '*', upstream: [a]}]",
-        "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
-        "models: [{match: '*', upstream: a, on_context_length: b}]",
         "models: [{match: '*', upstream: a, hosted_tools: emulate}]",
     ],
 )
@@ -74,13 +71,6 @@ def test_what_is_not_done_yet_is_refused_and_not_ignored(tmp_path: Path, line: s
 def test_choices_are_few_or_the_key_is_absent(tmp_path: Path, most: object) -> None:
     [mistake] = mistakes(tmp_path, f"{GOOD}models: [{{match: '*', upstream: a, fan_out: {most}}}]")
     assert mistake.field == "models[0].fan_out"
-
-
-@pytest.mark.parametrize("field", ["breaker: {}"])
-def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str) -> None:
-    [mistake] = mistakes(tmp_path, f"upstreams: [{{name: a, protocol: chat, base_url: http://a, {field}}}]")
-    assert mistake.field == f"upstreams[0].{field.partition(':')[0]}"
-    assert "not supported yet by this version" in mistake.message
 
 
 @pytest.mark.parametrize(
@@ -109,6 +99,26 @@ def test_what_an_upstream_does_not_do_yet_is_refused(tmp_path: Path, field: str)
         (GOOD + "listen: proxy.example.com:80", ":2: listen: without tenants"),
         (GOOD + "admin_listen: 127.0.0.1:8080\nlisten: 127.0.0.1:8080", ":2: admin_listen: is the same address"),
         (GOOD + "models: [{match: '*', upstream: aa}]", ":2: models[0].upstream: no upstream is called 'aa', did you"),
+        (
+            GOOD + "models:\n - match: m\n   upstream:\n    - a\n    - {upstream: b, weight: 2}",
+            ":6: models[0].upstream[1].upstream: no upstream is called 'b', there is a",
+        ),
+        (
+            GOOD + "models:\n - match: m\n   upstream:\n    - {upstream: a, weight: 0}",
+            ":5: models[0].upstream[0].weight: must be greater than 0",
+        ),
+        (
+            GOOD + "models:\n - match: m\n   upstream: [a]\n   on_context_length: {upstream: c, model: n}",
+            ":5: models[0].on_context_length.upstream: no upstream is called 'c', there is a",
+        ),
+        (
+            GOOD + "models:\n - match: m\n   upstream:\n    - a\n    - {upstream: a, weight: 2}",
+            ":6: models[0].upstream[1].upstream: is the same target as models[0].upstream[0]: the same model",
+        ),
+        (
+            GOOD + "models:\n - match: m\n   upstream: []",
+            ":4: models[0].upstream: List should have at least 1 item after validation, not 0",
+        ),
         (
             GOOD + "models:\n - {match: '*', upstream: a}\n - {match: b, upstream: a}",
             ":4: models[1].match: is never reached: models[0] matches all of it before",
@@ -261,3 +271,21 @@ def test_events_with_content_need_a_neighbour_of_the_spans_endpoint(tmp_path: Pa
 )
 def test_what_several_workers_can_not_have(tmp_path: Path, lines: str, mistake: str) -> None:
     assert told(tmp_path, GOOD + lines) == [mistake]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("api_key: k1, api_keys: [k2]", "api_keys: give either api_key or api_keys"),
+        ("api_keys: [k1, k2, k1]", "api_keys[2]: is the same key as api_keys[0]"),
+        ("breaker: {failures: 0}", "breaker.failures: must be greater than or equal to 1"),
+        ("breaker: {ratio: 1}", "breaker.ratio: must be less than 1"),
+        ("breaker: {open: 3m}", "breaker.longest: must not be shorter than open"),
+        ("breaker: {open: 3m, longest: 2m}", "breaker.longest: must not be shorter than open"),
+        ("retries: {share: 2}", "retries.share: must be less than or equal to 1"),
+        ("retries: {max_wait: 2}", "retries.max_wait: 2 is not a duration"),
+    ],
+)
+def test_what_an_upstream_says_of_failures_is_checked(tmp_path: Path, keys: str, expected: str) -> None:
+    text = f"upstreams: [{{name: a, protocol: chat, base_url: http://a, {keys}}}]"
+    assert [line.removeprefix(":1: upstreams[0].")[: len(expected)] for line in told(tmp_path, text)] == [expected]
