@@ -45,7 +45,7 @@ class Charged:
         if record["reason"] in _LIMITS and record["status"] in (402, 429, 503, 529) and source == "none":
             self.refused[record["reason"]] += 1
             return
-        if record["outcome"] == "cancelled" and source == "none":
+        if record["outcome"] == "cancelled" and source == "none" and not record["attempts"]:
             self.left += 1
             return
         self.admitted += 1
