@@ -10,13 +10,14 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench faults e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
 	@echo "make test   run the tests (PYTEST_ARGS=... to choose)"
 	@echo "make check  format, lint, types, layers, dead code, dependencies"
 	@echo "make bench  measure speed and memory"
+	@echo "make faults send 10,000 requests through broken connections (FAULTS_ARGS=\"--seed 1\" for the same again)"
 	@echo "make e2e    run real clients against a running proxy"
 	@echo "make image  build the container image and run it (as root, with podman and mmdebstrap)"
 
@@ -57,6 +58,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench.translate
 	$(BIN)/python -m tests.bench.policy
 	$(BIN)/python -m tests.bench.telemetry
+
+faults: $(VENV)/.dev
+	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
 
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q

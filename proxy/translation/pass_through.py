@@ -1,10 +1,12 @@
-"""A stream within one protocol: the bytes stay as they are, and a cut stream stays visibly cut (mapping.md 13.6).
+"""A stream within one protocol: the bytes stay as they are, a cut stream stays visibly cut, and one that lacks nothing
+but its end mark gets it, as it would in any other protocol (mapping.md 13.6).
 
 Only whole events go on. What comes of one before its end waits, since a heartbeat or an error may have to be told
 then, and in the middle of an event neither would be heard.
 """
 
 import re
+from collections.abc import Mapping
 
 from proxy.canonical.errors import Error
 from proxy.canonical.events import Delta, Event, Fail, Ping
@@ -44,6 +46,10 @@ _MILESTONES = frozenset(
 _OF_NOTE = _TELLING.union(_FAILURES, *_TERMINAL.values())
 _GROWING = (b".delta", b"content_block_delta", b"content_block_start")  # how the types of events that say anything end
 _VENDORS_OWN = Dialect()
+_END_MARKS: Mapping[BackendProtocol, bytes] = {
+    "chat": b"data: %b\n\n" % DONE,
+    "messages": b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
+}
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
@@ -65,6 +71,7 @@ class PassThrough:
         "_hides_usage",
         "_last",
         "_mark_due",
+        "_marked_end",
         "_missing_end",
         "_override",
         "_repeats",
@@ -104,6 +111,7 @@ class PassThrough:
         self._missing_end = MissingEnd() if client == "responses" and dialect.lax_terminal else None
         self._mark_due = client == "responses" and context.responses_done
         self._early_mark = False  # `[DONE]` came before what it should stand behind
+        self._marked_end = False  # the backend's own end mark has come
         self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
         self.started = False
@@ -166,7 +174,11 @@ class PassThrough:
 
     def end(self) -> bytes:
         """What was held back, if it is a whole event; an error event if the stream ended too early."""
-        rest = [event for event in self._sse.end() if event[1] == DONE or type(parse_event(event[1])) is dict]
+        try:
+            last = self._sse.end()
+        except EventTooLarge:
+            return self.fail(undecodable("sent an event that is too large"))
+        rest = [event for event in last if event[1] == DONE or type(parse_event(event[1])) is dict]
         for event in rest:
             self._look(event)
         # The last event may lack its blank line, which the SDKs need.
@@ -174,8 +186,15 @@ class PassThrough:
         out = self._shown(raw) if rest or self._holds_last() else b""
         self._held.clear()
         self.finished = self.finished or (self._stopped and self.failed is None)
-        out = out if self.finished or self.failed is not None else self._completed(out)
+        out = out + self._missing_mark() if self.finished or self.failed is not None else self._completed(out)
         return self._marked(out) if self._mark_due and self.finished else out
+
+    def _missing_mark(self) -> bytes:
+        """The end mark of an answer that is whole, where the backend did not come to it: some clients wait for it."""
+        if self._marked_end or self.failed is not None:
+            return b""
+        self._marked_end = True
+        return _END_MARKS.get(self._client, b"")
 
     def _marked(self, out: bytes) -> bytes:
         """The last bytes with the end mark that the client waits for, once."""
@@ -202,9 +221,9 @@ class PassThrough:
         return int(last[1]) + 1 if last else self._context.sequence
 
     def fail(self, error: Error) -> bytes:
-        """The client's error event."""
+        """The client's error event; the end mark, if only that has not come."""
         if self.finished or self._stopped or self.failed is not None:
-            return b""
+            return self._missing_mark()
         self.failed = error
         if self._client == "responses":
             self._context.sequence = self._next_number()
@@ -249,6 +268,7 @@ class PassThrough:
         if self._repeats is not None and self._weigh_again(self._repeats, event):
             return
         if payload == DONE:
+            self._marked_end = True
             self._end_mark()
             return
         self._last = payload
@@ -278,7 +298,7 @@ class PassThrough:
     def _look_closely(self, kind: bytes, event: SseEvent) -> None:
         name, payload = event
         if kind in _TERMINAL[self._client]:
-            self.finished = True
+            self.finished = self._marked_end = True
         elif kind == b"message_delta" and _STOPPED.search(payload):
             self._stopped = True
         if kind in _TELLING:

@@ -218,10 +218,13 @@ class Reading:
     def end(self) -> list[Event]:
         """The events of the end of input."""
         if not self.closed and not self.paused:
-            for event in self._sse.end():
+            try:
                 # A last event without its blank line counts only when it is whole (mapping.md 13.1).
-                if event[1] == DONE or not isinstance(parse_event(event[1]), Error):
-                    self._take([event])
+                for event in self._sse.end():
+                    if event[1] == DONE or not isinstance(parse_event(event[1]), Error):
+                        self._take([event])
+            except EventTooLarge:
+                self._fail(undecodable("sent an event that is too large"))
             if not self.closed:
                 self._reader.end()
         return self._flush()

@@ -6,6 +6,7 @@ the slow road of one event.
 """
 
 MAX_EVENT = 32 * 1024 * 1024  # bytes; images and carriers travel in one event
+MAX_LINES = 2**17  # of one event: millions of them hold up everybody else, and come compressed in a few KiB
 
 
 # (the `event:` field, "" when absent; the joined `data:` lines): a plain tuple, since streams are made of these.
@@ -13,7 +14,7 @@ SseEvent = tuple[str, bytes]
 
 
 class EventTooLarge(ValueError):
-    """An event grew beyond `MAX_EVENT` bytes without an end."""
+    """An event grew beyond `MAX_EVENT` bytes without an end, or has more than `MAX_LINES` lines."""
 
 
 class SseReader:
@@ -84,7 +85,8 @@ class SseReader:
             self._lead, self._name = block[: start + 5], name
 
     def end(self) -> list[SseEvent]:
-        """The last event, if the stream ended without its blank line; the caller decides whether it is whole."""
+        """The last event, if the stream ended without its blank line; the caller decides whether it is whole. Raises
+        `EventTooLarge`."""
         block, self._rest = self._joined() + self._rest, b""
         event = _parse(block)
         return [] if event is None else [event]
@@ -128,7 +130,10 @@ class SseReader:
 
 
 def _parse(block: bytes) -> SseEvent | None:
-    """One event of the lines between two blank ones; None when there is no data (comments, names alone)."""
+    """One event of the lines between two blank ones; None when there is no data (comments, names alone). Raises
+    `EventTooLarge`."""
+    if len(block) > MAX_LINES and block.count(b"\n") > MAX_LINES:
+        raise EventTooLarge(f"an event of more than {MAX_LINES} lines")
     name = ""
     lines: list[bytes] = []
     for line in block.split(b"\n"):

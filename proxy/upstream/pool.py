@@ -40,6 +40,13 @@ class Pool:
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
         )
+        # For another try: of the connections that are kept, more may have broken with the one that did.
+        self._fresh = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=30),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
         self._lingering: set[asyncio.Task[None]] = set()
 
     async def start(
@@ -83,9 +90,17 @@ class Pool:
         return Answer(self, response, _decoder_of(response, slots), slots, attempt)
 
     def _request(
-        self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
+        self,
+        backend: Backend,
+        url: URL,
+        headers: CIMultiDict[str],
+        body: Body,
+        method: str,
+        *,
+        fresh: bool = False,
     ) -> Awaitable[aiohttp.ClientResponse]:
-        return self._session.request(
+        session = self._fresh if fresh else self._session
+        return session.request(
             method,
             url,
             data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
@@ -99,7 +114,7 @@ class Pool:
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str, attempt: Attempt
     ) -> aiohttp.ClientResponse:
         try:
-            return await self._request(backend, url, headers, body, method)
+            return await self._request(backend, url, headers, body, method, fresh=True)
         except _BROKEN as error:
             attempt.unsent = attempt.unsent and isinstance(error, _UNSENT)
             raise _unreachable(backend, error) from error
@@ -120,6 +135,7 @@ class Pool:
         for task in self._lingering:
             task.cancel()
         await self._session.close()
+        await self._fresh.close()
 
 
 class Answer:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.canonical.errors import Error, ErrorClass
+from proxy.canonical.fold import broken_stream
 from proxy.canonical.reply import ReplyContext
 from proxy.canonical.target import Dialect
 from proxy.translation.codecs import BackendProtocol
@@ -127,16 +128,22 @@ def test_a_type_that_stands_last_ends_a_stream_too(protocol: BackendProtocol, na
     assert (stream.finished, stream.failed) == (True, None)
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_messages_that_told_why_they_stop_are_over(kept: int) -> None:
-    """mapping.md 13.6: only the end mark is missing, or all of it."""
-    events = EVENTS["messages"]
-    assert "message_stop" in events[-1]
-    assert "message_delta" in events[-2]
-    raw = "".join(events[:-kept]).encode()
-    stream = passing("messages")
-    assert (stream.feed(raw) + stream.end() == raw) is (kept == 1)
-    assert stream.finished is (kept == 1)
+@pytest.mark.parametrize("broken", [True, False])
+@pytest.mark.parametrize(("protocol", "lacks"), [("messages", 1), ("chat", 1), ("chat", 2)])
+def test_an_answer_that_lacks_only_its_end_mark_gets_it(protocol: BackendProtocol, lacks: int, broken: bool) -> None:
+    """mapping.md 13.6, a normal end: as when it is translated, whether the backend ended or broke off."""
+    events = EVENTS[protocol][:-lacks]
+    stream = passing(protocol)
+    out = stream.feed("".join(events).encode()) + (stream.fail(broken_stream()) if broken else stream.end())
+    assert out.startswith("".join(events).encode())
+    assert check_stream(protocol, out, passed_through=True) == []
+    assert stream.failed is None
+
+
+def test_messages_that_did_not_tell_why_they_stop_are_cut() -> None:
+    stream, out = ending("messages", *EVENTS["messages"][:-2])
+    assert check_stream("messages", out, expect_end="error", passed_through=True) == []
+    assert not stream.finished
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -60,6 +60,14 @@ def test_an_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         reader.feed(b"x" * 40)
 
 
+@pytest.mark.parametrize("ends", [b"", b"\n\n"])
+@pytest.mark.parametrize("line", [b"\n:", b"data:\n", b"x\n"])
+def test_an_event_of_millions_of_lines_is_refused(line: bytes, ends: bytes) -> None:
+    """They are cheap to send, compressed, and each would cost its own look."""
+    with pytest.raises(EventTooLarge):
+        read([*[line * 5000] * 100, ends])
+
+
 def test_an_event_in_many_pieces_costs_no_more_than_its_bytes() -> None:
     """Joined at each piece, these would be copied for minutes."""
     reader = SseReader()

@@ -255,3 +255,13 @@ async def test_a_connection_that_is_not_made_in_time_is_unreachable(
     with pytest.raises(Rejected) as caught:
         await ask(pool, backend_at("http://127.0.0.1:9/v1", timeouts=Timeouts(connect=0.01)))
     assert caught.value.error == unreachable("the connection timed out")
+
+
+async def test_another_try_meets_none_of_the_connections_that_broke_together(pool: Pool) -> None:
+    """As when a backend starts again: of those that are kept, all are broken."""
+    fine, both = reply(200, "{}"), asyncio.Barrier(2)
+    async with Scripted([both, fine], [both, fine], [CUT], fine) as backend:
+        to = backend_at(backend.base_url)
+        await asyncio.gather(*(ask_and_read(pool, to, b"{}") for _ in range(2)))
+        assert await ask_and_read(pool, to, b"{}") == b"{}"
+    assert [asked.connection for asked in backend.asked] == [1, 2, 2, 3]
