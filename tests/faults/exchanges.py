@@ -414,7 +414,7 @@ async def run() -> AsyncIterator[Run]:
             tls = upstream(protocol, secure, name=f"tls-{protocol}", timeouts=QUICK)
             routes += [route(f"plain-{protocol}", plain), route(f"tls-{protocol}", tls)]
         async with serving(
-            *(entry.upstream for entry in routes),
+            *(target.upstream for entry in routes for target in entry.targets),
             models=routes,
             timeouts=QUICK,
             tenants=[_WHO],
