@@ -77,15 +77,16 @@ class Attempts:
         self._seen: Peek | None = admitted.seen
         self._requested = admitted.seen.model
         self._way = admitted.way
-        self.served = admitted.served
+        self.served = admitted.way.served
         self._began: float | None = None
         self._repeats = False
         self._open = False
         self._is_long = False
         self._told: _Failure | None = None
         self._hop: tuple[str, str] | None = None
-        self._use_credential()
-        if len(self.route.all_targets) > 1:
+        if len(self.served.backend.accounts) > 1:
+            self._use_credential()
+        if exchange.price is not None:
             note_price(exchange, self._requested, self.model)
         if self._routing is not None and self._way is not self._routing.preferred:
             self._note_hop(self._routing.preferred, "spared")
@@ -233,7 +234,7 @@ class Attempts:
 
     def _use_credential(self) -> bool:
         """Ask with the first of the backend's keys that is of use; False if there is none other than now."""
-        return len(self.served.backend.accounts) > 1 and self._exchange.change_credential(self.served, self.model)
+        return self._exchange.change_credential(self.served, self.model)
 
     async def _is_asked_again(self, verdict: Verdict, error: Error) -> bool:
         if verdict.again not in ("paused", "if_soon") or self._repeats or error.should_retry is False:
