@@ -19,7 +19,9 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served, Way
 from proxy.server.spending import note_price
 from proxy.settings import ModelRoute
+from proxy.translation import pair
 from proxy.translation.pair import Peek
+from proxy.translation.pins import pin_of
 from proxy.translation.prepared import Prepared
 from proxy.upstream.repeatable import leaves_traces
 from proxy.upstream.verdicts import FINAL, UNFIT, Verdict, verdict_of
@@ -59,6 +61,7 @@ class Attempts:
         "_hop",
         "_is_long",
         "_open",
+        "_other_keys",
         "_repeats",
         "_requested",
         "_routing",
@@ -77,15 +80,17 @@ class Attempts:
         self._seen: Peek | None = admitted.seen
         self._requested = admitted.seen.model
         self._way = admitted.way
-        self.served = admitted.served
+        self.served = admitted.way.served
         self._began: float | None = None
         self._repeats = False
         self._open = False
+        self._other_keys = 0
         self._is_long = False
         self._told: _Failure | None = None
         self._hop: tuple[str, str] | None = None
-        self._use_credential()
-        if len(self.route.all_targets) > 1:
+        if len(self.served.backend.accounts) > 1:
+            self._use_credential()
+        if exchange.price is not None:
             note_price(exchange, self._requested, self.model)
         if self._routing is not None and self._way is not self._routing.preferred:
             self._note_hop(self._routing.preferred, "spared")
@@ -225,15 +230,19 @@ class Attempts:
     # ---- what follows
 
     def _takes_other_key(self, verdict: Verdict) -> bool:
-        if not (verdict.key or verdict.cools) or not self._use_credential():
+        # Each key has one turn: a limit may be over before the next key has met its own.
+        if not (verdict.key or verdict.cools) or self._other_keys >= len(self.served.backend.accounts) - 1:
             return False
+        if not self._use_credential():
+            return False
+        self._other_keys += 1
         self._count_retry(verdict)
         self._repeat(retry=False)
         return True
 
     def _use_credential(self) -> bool:
         """Ask with the first of the backend's keys that is of use; False if there is none other than now."""
-        return len(self.served.backend.accounts) > 1 and self._exchange.change_credential(self.served, self.model)
+        return self._exchange.change_credential(self.served, self.model)
 
     async def _is_asked_again(self, verdict: Verdict, error: Error) -> bool:
         if verdict.again not in ("paused", "if_soon") or self._repeats or error.should_retry is False:
@@ -262,7 +271,7 @@ class Attempts:
             way = self._routing.following()
         if way is None:
             return False
-        before, self._repeats = self._way, False
+        before, self._repeats, self._other_keys = self._way, False, 0
         self._exchange.resends = 0
         self._turn_to(way)
         self._note_hop(before, verdict.cause)
@@ -277,7 +286,17 @@ class Attempts:
         if caller is not None and not caller.may_ask(target.upstream.name):
             return None
         self._is_long = True
-        return Way(target, self._exchange.gateway.served[target.upstream.name])
+        way = Way(target, self._exchange.gateway.served[target.upstream.name])
+        return way if self._origin(way.served) == self._origin(self.served) or not self._is_pinned() else None
+
+    def _is_pinned(self) -> bool:
+        """Whether only this backend knows all that the request refers to."""
+        client = self._exchange.client
+        wire = pair.peek(client, self._exchange.raw or b"").wire
+        return pin_of(wire, passed=self.served.backend.protocol == client) is not None
+
+    def _origin(self, served: Served) -> str:
+        return served.backend.origin_of(self._exchange.account(served.backend))
 
     def _turn_to(self, way: Way) -> None:
         exchange = self._exchange

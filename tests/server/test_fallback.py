@@ -150,6 +150,15 @@ async def test_a_request_that_is_too_long_goes_where_such_requests_go() -> None:
     assert (status, told(headers), asked(backends)) == (200, ("2", "1", "three"), [1, 0, 1])
 
 
+async def test_a_request_that_is_too_long_takes_no_state_along() -> None:
+    long = says(400, "invalid_request_error", "context_length_exceeded")
+    request = {**REQUESTS["responses"], "previous_response_id": "resp_1"}
+    beside = Target("responses", [whole("responses")])
+    async with before_all(Target("responses", [long]), beside=beside) as (proxy, backends):
+        status, _, body = await proxy.post(PATHS["responses"], request)
+    assert (status, json.loads(body)["error"]["code"], asked(backends)) == (400, "context_length_exceeded", [1, 0])
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_choices_that_are_answers_of_their_own_are_asked_elsewhere_together(streamed: bool) -> None:
     request = {**REQUESTS["chat"], "n": 2, "stream": streamed}
@@ -368,6 +377,16 @@ async def test_a_key_at_its_limit_rests_while_another_is_used() -> None:
         clock.now += 31
         await proxy.post(PATHS["chat"], REQUESTS["chat"])
     assert [each.headers["authorization"][7:12] for each in backends[0].asked] == ["key-1", "key-2", "key-2", "key-1"]
+
+
+async def test_each_key_has_one_turn() -> None:
+    """Their limits are over before the next one has met its own."""
+    spare = (SecretStr("key-2-0123456789"), SecretStr("key-3-0123456789"))
+    keys: dict[str, object] = {"key": "key-1-0123456789", "spare_keys": spare, "retries": Retries(share=0, free=0)}
+    limit = says(429, "requests", "rate_limit_exceeded", retry_after_ms="0.001")
+    async with before_all(Target("chat", [limit], more=keys)) as (proxy, backends):
+        status, _, _ = await proxy.post(PATHS["chat"], REQUESTS["chat"])
+    assert (status, len(backends[0].asked) <= 3) == (429, True)
 
 
 async def test_when_no_key_is_of_use_the_client_need_not_try_again() -> None:
