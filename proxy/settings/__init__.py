@@ -11,6 +11,7 @@ from proxy.settings.restarting import needs_restart
 from proxy.settings.snapshot import (
     DEMO_UPSTREAM,
     Address,
+    Capacity,
     Drain,
     ModelRoute,
     ProfileEntry,
@@ -24,6 +25,7 @@ from proxy.settings.watching import Sources, Watcher
 __all__ = [
     "DEMO_UPSTREAM",
     "Address",
+    "Capacity",
     "Drain",
     "Loaded",
     "LossPolicy",

@@ -9,7 +9,16 @@ from typing import get_args
 from proxy.canonical.request import Effort
 from proxy.settings.resolve_tenants import resolve_price, resolve_tenant
 from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
-from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, SharedLimits, Timeouts, Upstream
+from proxy.settings.snapshot import (
+    Capacity,
+    Drain,
+    ModelRoute,
+    ProfileEntry,
+    Settings,
+    SharedLimits,
+    Timeouts,
+    Upstream,
+)
 from proxy.settings.telemetry import Traces
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenants import Tenant
@@ -29,6 +38,7 @@ def resolve(file: SettingsFile) -> Settings:
         workers=file.workers,
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
+        capacity=Capacity(**file.capacity.model_dump()),
         max_body=file.max_body,
         reasoning_cache=file.state.reasoning_cache,
         carrier_keys=tuple(file.state.carrier_keys),
