@@ -146,6 +146,8 @@ def examine(
     seen = pair.peek(exchange.client, raw, policy.default_model if policy is not None else None)
     exchange.model_requested = seen.model
     exchange.stream = seen.stream
+    if seen.stream and exchange.endpoint == "generate":
+        gateway.runtime.load.take_stream(gateway.settings.capacity, exchange)
     exchange.tools = declared(seen.wire.get("tools"))
     if (spans := exchange.spans) is not None:
         spans.note_request(seen.wire)

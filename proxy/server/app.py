@@ -9,8 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
-from aiohttp import web
-from aiohttp.http_exceptions import LineTooLong
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -82,12 +80,15 @@ class App:
         finally:
             exchange.watch.stop()
             runtime.open.discard(exchange)
+            runtime.load.streams.discard(exchange)
             tell(exchange)
 
 
 async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) -> StreamResponse:
     """What the endpoint answers, or the error that it ended in."""
     try:
+        runtime = exchange.gateway.runtime
+        runtime.load.check(exchange.gateway.settings.capacity, len(runtime.open))
         admission.identify()
         response = await endpoint.handle(exchange)
         if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
@@ -189,52 +190,3 @@ def _route_name(endpoint: Endpoint, path: str) -> str:
     bare = _unversioned(path).rstrip("/")
     fixed = endpoint.handle not in (one_model, pass_through)
     return bare if fixed else "/" + bare.split("/")[1]
-
-
-class Connection(web.RequestHandler):
-    """aiohttp's connection handler, with errors in a shape that clients read instead of plain text."""
-
-    __slots__ = ("_runtime",)
-
-    def __init__(self, runtime: Runtime, server: web.Server) -> None:
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            # Longer than load balancers keep theirs, commonly 60 s (operations.md 6.3).
-            keepalive_timeout=75,
-            access_log=None,  # type: ignore[arg-type]
-            auto_decompress=False,
-        )
-        self._runtime = runtime
-
-    def handle_error(
-        self,
-        request: BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,  # noqa: ARG002  it quotes the bytes that came
-    ) -> StreamResponse:
-        """A request that is no HTTP, or a reply that can't be completed."""
-        if status >= 500:
-            if not isinstance(exc, ConnectionError):
-                log.error("A connection failed", exc_info=exc)
-            raise ConnectionError("The reply can't be completed")
-        exchange = Exchange(self._runtime.gateway, request, speaks(request), "unmatched")
-        said = "has a line that is too long" if isinstance(exc, LineTooLong) else "is not valid HTTP"
-        error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
-        response: Response = exchange.refuse(error)
-        response.force_close()
-        tell(exchange)
-        return response
-
-
-class Server(web.Server):
-    """A listener's connections, each with our handler. A client that leaves cancels its request."""
-
-    def __init__(self, runtime: Runtime, handle: Callable[[BaseRequest], Awaitable[StreamResponse]]) -> None:
-        super().__init__(handle, handler_cancellation=True)
-        self._runtime = runtime
-
-    def __call__(self) -> web.RequestHandler:
-        """A new connection."""
-        return Connection(self._runtime, self)

@@ -10,6 +10,7 @@ from proxy.server.exchange import Exchange
 from proxy.upstream.decoding import SUPPORTED, BrokenEncoding, TooLarge, UnknownEncoding, decode_whole
 
 # `octet-stream` says nothing: libraries call bytes so that nobody has named.
+_SLOWEST = 4 * 1024  # bytes a second that a body has to come with, once it takes longer than a pause may
 _JSON = re.compile(r"(?:application|text)/(?:[\w.!#$&^-]+\+)?json|application/octet-stream", re.IGNORECASE)
 
 
@@ -43,17 +44,20 @@ async def invite(request: BaseRequest) -> None:
 
 
 async def _read(exchange: Exchange, limit: int) -> bytes:
-    content = exchange.request.content
+    content, limit_of_pause = exchange.request.content, exchange.gateway.body_limit
+    began = perf_counter()
     chunks: list[bytes] = []
     size = 0
     try:
         while not content.at_eof():
             if not content.is_eof():
-                exchange.watch.wait(exchange.gateway.body_limit)
+                exchange.watch.wait(limit_of_pause)
             asked = perf_counter()
             chunk = await content.readany()
             exchange.times.client += perf_counter() - asked
             size += len(chunk)
+            if perf_counter() - began > limit_of_pause.seconds + size / _SLOWEST:
+                raise Rejected(_malformed(f"The request's body came with less than {_SLOWEST} bytes a second."))
             if size > limit:
                 raise too_large(limit)
             chunks.append(chunk)

@@ -18,7 +18,8 @@ from dataclasses import replace
 from proxy import __version__
 from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.server.admin import Admin
-from proxy.server.app import App, Server
+from proxy.server.app import App
+from proxy.server.connections import Server
 from proxy.server.demo import start_demo
 from proxy.server.listening import LAST_BYTES, Listener, listen
 from proxy.server.reloading import Reloading
@@ -34,6 +35,7 @@ _OK = 0
 _MISTAKES = 1
 _UNUSABLE = 2
 
+_OTHER_FILES = 256  # beside connections of clients and those to backends
 _POLL = 0.05  # seconds between looks at what is still open
 _ENDED_AT_ONCE = 130
 
@@ -106,11 +108,14 @@ async def serve(
         reloading = Reloading(runtime, loaded, read)
         try:
             shared = worker is not ALONE
-            clients = await listen(stack, Server(runtime, App(runtime)), settings.listen, shared=shared)
-            admin = await listen(stack, Server(runtime, Admin(runtime, reloading, ending.begin)), settings.admin_listen)
+            served, backlog = Server(runtime, App(runtime)), settings.capacity.backlog
+            clients = await listen(stack, served, settings.listen, backlog=backlog, shared=shared)
+            operated = Server(runtime, Admin(runtime, reloading, ending.begin))
+            admin = await listen(stack, operated, settings.admin_listen, backlog=backlog)
         except OSError as error:
             _say(f"dragoman: can't listen: {error.strerror or error}")
             return _UNUSABLE
+        allow_files(2 * settings.capacity.max_connections + _OTHER_FILES)
         runtime.failed_checks = failed_translations()
         settle_memory()
         ending.watch_signals()
@@ -120,6 +125,20 @@ async def serve(
             _announce(settings, clients, admin)
         await ending.carry_out(clients)
     return _OK
+
+
+def allow_files(wanted: int) -> None:
+    """Let the process open so many files and sockets, as far as the system does: shells commonly start with 1024."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < wanted:
+        log.warning("The system lets the process open %d files; its capacity would need %d", most, wanted)
 
 
 def settle_memory() -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from proxy.server.app import Server
+from proxy.server.connections import Server
 from proxy.settings import Address
 
 # After the last stream has been told, seconds for the bytes to leave.
@@ -30,8 +30,11 @@ class Listener(NamedTuple):
         self.server.pre_shutdown()
 
 
-async def listen(stack: AsyncExitStack, server: Server, address: Address, *, shared: bool = False) -> Listener:
-    """`localhost` is both loopback addresses, as far as this machine has them. `shared`: other processes listen on the
+async def listen(
+    stack: AsyncExitStack, server: Server, address: Address, *, backlog: int, shared: bool = False
+) -> Listener:
+    """`localhost` is both loopback addresses, as far as this machine has them. `backlog`: connections
+    that wait to be accepted. `shared`: other processes listen on the
     same port. Raises OSError when the address is in use or not ours."""
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=LAST_BYTES)
     await runner.setup()
@@ -40,7 +43,7 @@ async def listen(stack: AsyncExitStack, server: Server, address: Address, *, sha
     sites: list[web.TCPSite] = []
     port = address.port
     for host in hosts:
-        site = web.TCPSite(runner, host, port, reuse_port=shared or None)
+        site = web.TCPSite(runner, host, port, backlog=backlog, reuse_port=shared or None)
         try:
             await site.start()
         except OSError as error:

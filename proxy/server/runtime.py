@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from proxy.server.gateway import Gateway
 from proxy.server.limits_keeping import LimitsKeeping
+from proxy.server.load import Load
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
 from proxy.server.sampling import Sampling
@@ -55,6 +56,7 @@ class Runtime:
         self.estimates = Estimates()
         self.key_uses: dict[str, float] = {}  # by kid: Unix seconds
         self.open: set[Exchange] = set()
+        self.load = Load()
         self.failed_checks = ["started"]
         self.draining = False
         self.span_export = _span_export(settings, self.metrics)

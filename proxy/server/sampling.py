@@ -31,7 +31,9 @@ class Sampling:
         while True:
             due = perf_counter() + LOOK_EVERY
             await asyncio.sleep(LOOK_EVERY)
-            lag.observe(max(0.0, perf_counter() - due))
+            late = max(0.0, perf_counter() - due)
+            lag.observe(late)
+            self._runtime.load.note_lag(late)
             looks += 1
             if looks % _LIMITS_EVERY == 0:
                 await self.look_at_limits()

@@ -39,9 +39,12 @@ def _check_upstreams(document: Document) -> None:
         _check_keys(document, index, entry)
         _check_breaker(document, index, entry)
         timeouts = entry.get("timeouts")
-        if isinstance(timeouts, dict) and "body_read" in timeouts:
-            message = "belongs to the timeouts of the whole file: a body is read before it is known where it goes"
-            document.note(("upstreams", index, "timeouts", "body_read"), message)
+        for name in ("head_read", "body_read"):
+            if isinstance(timeouts, dict) and name in timeouts:
+                message = (
+                    "belongs to the timeouts of the whole file: it is over before it is known where a request goes"
+                )
+                document.note(("upstreams", index, "timeouts", name), message)
         if entry.get("protocol") in ("chat", "responses") and "://api.anthropic.com" in str(entry.get("base_url")):
             message = "must be messages at Anthropic: its Chat endpoint ignores formats, effort and caching in silence"
             document.note(("upstreams", index, "protocol"), message)

@@ -20,6 +20,7 @@ from proxy.settings.schema import (
 )
 from proxy.settings.snapshot import (
     Breaker,
+    Capacity,
     Drain,
     ModelRoute,
     ProfileEntry,
@@ -49,6 +50,7 @@ def resolve(file: SettingsFile) -> Settings:
         workers=file.workers,
         timeouts=timeouts,
         drain=Drain(file.drain.lame_duck, file.drain.max_stream),
+        capacity=Capacity(**file.capacity.model_dump()),
         max_body=file.max_body,
         reasoning_cache=file.state.reasoning_cache,
         carrier_keys=tuple(file.state.carrier_keys),

@@ -18,6 +18,7 @@ def needs_restart(running: Settings, new: Settings) -> list[str]:
     changed = {
         "listen": running.listen != new.listen,
         "admin_listen": running.admin_listen != new.admin_listen,
+        "capacity.backlog": running.capacity.backlog != new.capacity.backlog,
         "workers": running.workers != new.workers,
         "state.url": _store(running) != _store(new),
         "state.limits_file": running.limits_file != new.limits_file,

@@ -54,6 +54,7 @@ class TimeoutsSection(Section):
     commit_after: CommitAfter | None = None
     total: PositiveDuration | None = None
     client_write: PositiveDuration | None = None
+    head_read: PositiveDuration | None = None
     body_read: PositiveDuration | None = None
     heartbeat: Duration | None = None
 
@@ -81,6 +82,14 @@ class RetriesSection(Section):
     max_wait: Duration | None = None
     share: Annotated[float, Field(ge=0, le=1)] | None = None
     free: Annotated[int, Field(ge=0)] | None = None
+
+
+class CapacitySection(Section):
+    max_connections: Annotated[int, Field(ge=1)] = 10_000
+    max_requests: Annotated[int, Field(ge=1)] = 4_000
+    max_streams: Annotated[int, Field(ge=1)] = 3_000
+    max_lag: Duration = 1.0
+    backlog: Annotated[int, Field(ge=1, le=65_535)] = 1024
 
 
 class UpstreamEntry(Section):
@@ -200,6 +209,7 @@ class SettingsFile(Section):
     model_profiles: list[ModelProfileEntry] = []
     timeouts: Annotated[TimeoutsSection, OrDefault] = TimeoutsSection()
     drain: Annotated[DrainSection, OrDefault] = DrainSection()
+    capacity: Annotated[CapacitySection, OrDefault] = CapacitySection()
     max_body: Size = MAX_BODY
     state: Annotated[StateSection, OrDefault] = StateSection()
     tenants: Annotated[list[TenantEntry] | None, _NO_TENANTS] = None

@@ -68,6 +68,7 @@ class Timeouts:
     total_stream: float = 3600.0
     total_whole: float = 600.0
     client_write: float = 60.0
+    head_read: float = 30.0
     body_read: float = 30.0
     heartbeat: float = 15.0
 
@@ -102,6 +103,22 @@ class Retries:
     max_wait: float = 2.0
     share: float = 0.2
     free: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The most that one process takes on; more is refused before everybody has to wait (operations.md 10).
+
+    `max_connections`: of one listener. `max_requests`: being answered; `max_streams`: of them. `max_lag`: seconds that
+    the event loop may be late, time and again; 0 looks not at it. `backlog`: connections that the system keeps for the
+    process until it accepts them.
+    """
+
+    max_connections: int = 10_000
+    max_requests: int = 4_000
+    max_streams: int = 3_000
+    max_lag: float = 1.0
+    backlog: int = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +249,7 @@ class Settings:
     workers: int = 1
     timeouts: Timeouts = field(default_factory=Timeouts)
     drain: Drain = field(default_factory=Drain)
+    capacity: Capacity = field(default_factory=Capacity)
     max_body: int = MAX_BODY  # bytes
     reasoning_cache: bool = False
     carrier_keys: tuple[SecretBytes, ...] = ()  # of 32 bytes; the first seals, all open

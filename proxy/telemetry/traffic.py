@@ -21,6 +21,7 @@ _ERRORS_OF_ESTIMATES = (-0.9, -0.75, -0.5, -0.25, -0.1, 0, 0.1, 0.25, 0.5, 1, 2,
 ATTEMPT_RESULTS = ("ok", "retryable", "fatal", "timeout_connect", "timeout_first_event", "timeout_idle")
 RETRY_REASONS = ("connection", "server_error", "rate_limit", "credential")
 FALLBACK_RESULTS = ("ok", "failed")
+TURNED_AWAY = ("full", "large_head", "slow_head")
 USAGE_SOURCES = ("reported", "partial", "estimated", "none")
 CLIENTS = ("chat", "responses", "messages", "completions")
 # What `errors_total` calls the failures that alerts are about.
@@ -131,6 +132,9 @@ class Traffic(Collector):
             "(actual - reserved) / reserved, of the tokens of one request.",
             _ERRORS_OF_ESTIMATES,
         )
+        self.turned_away = Sums(
+            "dragoman_connections_turned_away", "Connections that were closed before a request had come.", ("reason",)
+        )
         self.loop_lag = Histogram(
             "dragoman_event_loop_lag_seconds", "How late the event loop was, sampled every 0.5 s.", _OWN
         )
@@ -146,6 +150,8 @@ class Traffic(Collector):
             self.usage_source.add(source, value=0)
         for kind in ("spans", "logs", "audit"):
             self.dropped.add(kind, value=0)
+        for why in TURNED_AWAY:
+            self.turned_away.add(why, value=0)
         for client in CLIENTS:
             self.heartbeats.add(client, value=0)
             for phase in ("before_first_event", "streaming"):

@@ -42,6 +42,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
     print(f"seed {given.seed}")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.sleep(0))  # the first loop opens what all share
     failed = 0
     for planned in _rounds(given.seed, given.exchanges):
         files = open_files()

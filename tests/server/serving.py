@@ -14,7 +14,8 @@ from aiohttp import web
 from pydantic import SecretStr
 
 from proxy.server.admin import Admin
-from proxy.server.app import App, Server
+from proxy.server.app import App
+from proxy.server.connections import Server
 from proxy.server.gateway import Gateway
 from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime

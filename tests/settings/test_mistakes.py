@@ -198,6 +198,11 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
         ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
         ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
         (
+            "base_url: http://a, timeouts: {head_read: 1s}",
+            "timeouts.head_read",
+            "belongs to the timeouts of the whole file",
+        ),
+        (
             "base_url: http://a, timeouts: {body_read: 1s}",
             "timeouts.body_read",
             "belongs to the timeouts of the whole file",
