@@ -20,6 +20,7 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
+from proxy.upstream.request import Response, send
 
 MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
 _SLICE = 256 * 1024  # bytes of a request that are handed to the socket at once
@@ -27,15 +28,16 @@ _LINGER = 2.0  # seconds that an answered stream's connection may take to come t
 _KEEP_ALIVE = 60.0  # seconds an idle connection is kept
 
 Body = bytes | AsyncIterator[bytes] | None
+_Response = Response | aiohttp.ClientResponse  # the second of what is sent while it is answered
 
 
 class Pool:
     """Use it inside a running loop, and `close()` it there."""
 
     def __init__(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
+        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
         self._session = aiohttp.ClientSession(
-            connector=connector,
+            connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None),
@@ -83,11 +85,13 @@ class Pool:
 
     def _request(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
-    ) -> Awaitable[aiohttp.ClientResponse]:
+    ) -> Awaitable[_Response]:
+        if body is None or (isinstance(body, bytes) and len(body) <= _SLICE):
+            return send(self._connector, backend, method, url, headers, body)
         return self._session.request(
             method,
             url,
-            data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
+            data=_LargeBody(body) if isinstance(body, bytes) else body,
             headers=headers,
             allow_redirects=False,
             timeout=backend.timeout,
@@ -96,7 +100,7 @@ class Pool:
 
     async def _request_again(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str
-    ) -> aiohttp.ClientResponse:
+    ) -> _Response:
         try:
             return await self._request(backend, url, headers, body, method)
         except _BROKEN as error:
@@ -128,7 +132,7 @@ class Answer:
     def __init__(
         self,
         pool: Pool,
-        response: aiohttp.ClientResponse,
+        response: _Response,
         decoder: Decoder | None,
         slots: asyncio.Semaphore | None,
         attempt: Attempt,
@@ -252,7 +256,7 @@ class _LargeBody(Payload):
             await writer.write(body[start : start + _SLICE])
 
 
-def _decoder_of(response: aiohttp.ClientResponse, slots: asyncio.Semaphore | None) -> Decoder | None:
+def _decoder_of(response: _Response, slots: asyncio.Semaphore | None) -> Decoder | None:
     encoding = response.headers.get("Content-Encoding")
     if encoding is None:
         return None
