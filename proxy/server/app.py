@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web import BaseRequest, Response, StreamResponse
+from aiohttp.web import BaseRequest, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.admission import Admission
@@ -21,6 +21,7 @@ from proxy.server.generation import generate
 from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
+from proxy.server.reply import Reply
 from proxy.server.runtime import Runtime
 from proxy.server.telling import tell
 from proxy.settings.tenants import EndpointClass
@@ -90,7 +91,7 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
     try:
         admission.identify()
         response = await endpoint.handle(exchange)
-        if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
+        if exchange.bytes_out > _AT_ONCE and isinstance(response, Reply):
             await _write_watched(exchange, response)
         return response
     except Rejected as rejected:
@@ -110,7 +111,7 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
         return _refuse(exchange, Error(ErrorClass.INTERNAL, message, reason=Reason.INTERNAL))
 
 
-async def _write_watched(exchange: Exchange, response: Response) -> None:
+async def _write_watched(exchange: Exchange, response: Reply) -> None:
     """Write a reply that does not fit into the socket's buffers: its client may be one that does not read."""
     served = exchange.served
     exchange.watch.wait(served.limits.client_write if served is not None else exchange.gateway.client_write_limit)
@@ -222,7 +223,7 @@ class Connection(web.RequestHandler):
         exchange = Exchange(self._runtime.gateway, request, speaks(request), "unmatched")
         said = "has a line that is too long" if isinstance(exc, LineTooLong) else "is not valid HTTP"
         error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
-        response: Response = exchange.refuse(error)
+        response: Reply = exchange.refuse(error)
         response.force_close()
         tell(exchange)
         return response

@@ -7,7 +7,6 @@ answer.
 """
 
 import asyncio
-import re
 
 import aiohttp
 from aiohttp.client_reqrep import ConnectionKey
@@ -18,10 +17,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from proxy.upstream.backend import Backend
+from proxy.upstream.heads import write_head
 
 _BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPGRADED = 101
-_FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # RFC 9110, 5.5
 
 
 class Destination(aiohttp.ClientRequest):
@@ -67,13 +66,13 @@ async def send(
     body: bytes | None,
 ) -> Response:
     """Raises what ClientSession raises: `aiohttp.ClientError` and OSError. Cancelling closes the connection."""
-    written = _head(method, url, headers, None if body is None and method in _BODILESS else len(body or b""))
+    head = _head(method, url, headers, body)
     try:
         connection = await connector.connect(_destination(backend, url), [], backend.timeout)
     except TimeoutError as error:
         raise aiohttp.ConnectionTimeoutError from error
     try:
-        return await _exchange(connection, method, written + body if body else written)
+        return await _exchange(connection, method, head + body if body else head)
     except BaseException:
         connection.close()
         raise
@@ -102,12 +101,8 @@ def _destination(backend: Backend, url: URL) -> aiohttp.ClientRequest:
     return found
 
 
-def _head(method: str, url: URL, headers: CIMultiDict[str], length: int | None) -> bytes:
-    """Raises ValueError for what would be more than one head: who may choose a value must not add a line."""
-    lines = [f"{method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    if length is not None:
-        lines.append(f"Content-Length: {length}")
-    if not "".join(lines).isprintable() and any(map(_FORBIDDEN.search, lines)):
-        raise ValueError("A header holds a control character")
-    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+def _head(method: str, url: URL, headers: CIMultiDict[str], body: bytes | None) -> bytes:
+    fields = [("Host", url.host_port_subcomponent or ""), *headers.items()]
+    if body is not None or method not in _BODILESS:
+        fields.append(("Content-Length", str(len(body or b""))))
+    return write_head(f"{method} {url.raw_path_qs} HTTP/1.1", fields)
