@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
-from aiohttp.web import BaseRequest, Response, StreamResponse
+from aiohttp.web import BaseRequest, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.admission import Admission
@@ -19,6 +19,7 @@ from proxy.server.generation import generate
 from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
+from proxy.server.reply import Reply
 from proxy.server.runtime import Runtime
 from proxy.server.telling import tell
 from proxy.settings.tenants import EndpointClass
@@ -91,7 +92,7 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
         runtime.load.check(exchange.gateway.settings.capacity, len(runtime.open))
         admission.identify()
         response = await endpoint.handle(exchange)
-        if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
+        if exchange.bytes_out > _AT_ONCE and isinstance(response, Reply):
             await _write_watched(exchange, response)
         return response
     except Rejected as rejected:
@@ -111,7 +112,7 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
         return _refuse(exchange, Error(ErrorClass.INTERNAL, message, reason=Reason.INTERNAL))
 
 
-async def _write_watched(exchange: Exchange, response: Response) -> None:
+async def _write_watched(exchange: Exchange, response: Reply) -> None:
     """Write a reply that does not fit into the socket's buffers: its client may be one that does not read."""
     served = exchange.served
     exchange.watch.wait(served.limits.client_write if served is not None else exchange.gateway.client_write_limit)

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 from aiohttp.http_exceptions import LineTooLong
-from aiohttp.web import BaseRequest, Response, StreamResponse
+from aiohttp.web import BaseRequest, StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.server.app import speaks
@@ -104,7 +104,7 @@ class Connection(web.RequestHandler):
         exchange = Exchange(self._runtime.gateway, request, speaks(request), "unmatched")
         said = "has a line that is too long" if isinstance(exc, LineTooLong) else "is not valid HTTP"
         error = Error(ErrorClass.INVALID, f"The request {said}.", reason=Reason.MALFORMED)
-        response: Response = exchange.refuse(error)
+        response = exchange.refuse(error)
         response.force_close()
         tell(exchange)
         return response

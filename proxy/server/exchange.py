@@ -7,7 +7,7 @@ reply leaves without its ids and no error in another shape than the client's.
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from aiohttp.web import BaseRequest, Response, StreamResponse
+from aiohttp.web import BaseRequest, StreamResponse
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -20,6 +20,7 @@ from proxy.server.arrival import trace_context_of, trusted_id
 from proxy.server.failures import Failure, Outcome, failure_of
 from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
+from proxy.server.reply import Reply
 from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
 from proxy.server.times import Times
 from proxy.server.transcript import RecordedResponse
@@ -304,7 +305,7 @@ class Exchange:
 
     # ---- what the client gets
 
-    def respond(self, status: int, body: bytes, content_type: str = JSON) -> Response:
+    def respond(self, status: int, body: bytes, content_type: str = JSON) -> Reply:
         """A whole reply."""
         self.raw = None
         self.status = status
@@ -313,7 +314,7 @@ class Exchange:
             self.outcome = "ok"
             if self.spans is not None:
                 self.spans.transcript.tell(body)
-        response = Response(body=body, status=status, headers=self._headers(content_type))
+        response = Reply(status, self._headers(content_type), body)
         if self.gateway.runtime.draining:
             response.force_close()
         return response
@@ -321,13 +322,12 @@ class Exchange:
     async def begin(self) -> StreamResponse:
         """The head of an event stream; it is sent when this returns."""
         headers = self._headers(EVENTS)
-        headers["Cache-Control"] = "no-cache"
-        headers["X-Accel-Buffering"] = "no"
-        return await self._begin(200, headers)
+        headers += (("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
+        return await self._begin(200, CIMultiDict(headers))
 
     async def begin_copy(self, answer: Answer) -> StreamResponse:
         """The head of a reply whose body is copied from the backend's answer."""
-        headers = self._headers("application/octet-stream")
+        headers = CIMultiDict(self._headers("application/octet-stream"))
         for name in _ABOUT_BODY:
             if (value := answer.headers.get(name)) is not None:
                 headers[name] = header_text(self.scrub(value))
@@ -345,12 +345,12 @@ class Exchange:
         await response.prepare(self.request)
         return response
 
-    def refuse(self, error: Error, status: int | None = None) -> Response:
+    def refuse(self, error: Error, status: int | None = None) -> Reply:
         """The error in the client's own shape, with the status of its class unless another is given."""
         by_class, body = pair.write_client_error(self.client, self.hide(error), self.id)
         return self.refuse_as_told(error, status or by_class, body)
 
-    def refuse_as_told(self, error: Error, status: int, body: bytes) -> Response:
+    def refuse_as_told(self, error: Error, status: int, body: bytes) -> Reply:
         """An error whose body is there already: `error` only tells what its headers say."""
         self.note_error(error)
         self._extra.extend(error_headers(error))
@@ -407,7 +407,7 @@ class Exchange:
 
     # ---- the parts of a reply
 
-    def _headers(self, content_type: str) -> CIMultiDict[str]:
+    def _headers(self, content_type: str) -> list[Header]:
         headers: list[Header] = [("Content-Type", content_type), ("Server", SERVER), ("x-request-id", self.id)]
         if self.client == "messages":
             headers.append(("request-id", self.id))
@@ -431,4 +431,4 @@ class Exchange:
         else:
             headers += self._backend_headers
         headers += self._extra
-        return CIMultiDict(headers)
+        return headers

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
-from aiohttp import ClientTimeout
+from aiohttp import ClientRequest, ClientTimeout
 from multidict import CIMultiDict, CIMultiDictProxy
 from pydantic import SecretStr
 from yarl import URL
@@ -54,6 +54,7 @@ class Backend:
         "_shared_origin",
         "_url",
         "accounts",
+        "destination",
         "dialect",
         "headers",
         "holds_key",
@@ -91,6 +92,7 @@ class Backend:
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
+        self.destination: ClientRequest | None = None  # made when it is first asked, inside a loop: see `request.py`
 
     def origin_of(self, account: Account) -> str:
         """What names this backend, asked with the account's key, in envelopes (mapping.md 8.6)."""

@@ -20,6 +20,7 @@ from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
 from proxy.upstream.repeatable import leaves_traces
+from proxy.upstream.request import Response, send
 
 MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
 _SLICE = 256 * 1024  # bytes of a request that are handed to the socket at once
@@ -27,26 +28,18 @@ _LINGER = 2.0  # seconds that an answered stream's connection may take to come t
 _KEEP_ALIVE = 60.0  # seconds an idle connection is kept
 
 Body = bytes | AsyncIterator[bytes] | None
+_Response = Response | aiohttp.ClientResponse  # the second of what is sent while it is answered
 
 
 class Pool:
     """Use it inside a running loop, and `close()` it there."""
 
     def __init__(self) -> None:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        self._kept = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
+        self._session = _session(self._kept)
         # For another try: of the connections that are kept, more may have broken with the one that did.
-        self._fresh = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=30),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
+        self._new = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=30)
+        self._fresh = _session(self._new)
         self._lingering: set[asyncio.Task[None]] = set()
 
     async def start(
@@ -98,12 +91,14 @@ class Pool:
         method: str,
         *,
         fresh: bool = False,
-    ) -> Awaitable[aiohttp.ClientResponse]:
+    ) -> Awaitable[_Response]:
+        if body is None or (isinstance(body, bytes) and len(body) <= _SLICE):
+            return send(self._new if fresh else self._kept, backend, method, url, headers, body)
         session = self._fresh if fresh else self._session
         return session.request(
             method,
             url,
-            data=_LargeBody(body) if isinstance(body, bytes) and len(body) > _SLICE else body,
+            data=_LargeBody(body) if isinstance(body, bytes) else body,
             headers=headers,
             allow_redirects=False,
             timeout=backend.timeout,
@@ -112,7 +107,7 @@ class Pool:
 
     async def _request_again(
         self, backend: Backend, url: URL, headers: CIMultiDict[str], body: Body, method: str, attempt: Attempt
-    ) -> aiohttp.ClientResponse:
+    ) -> _Response:
         try:
             return await self._request(backend, url, headers, body, method, fresh=True)
         except _BROKEN as error:
@@ -138,6 +133,15 @@ class Pool:
         await self._fresh.close()
 
 
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None),
+    )
+
+
 class Answer:
     """A backend's answer. Whoever gets one ends it by `finish()` or `close()`."""
 
@@ -146,7 +150,7 @@ class Answer:
     def __init__(
         self,
         pool: Pool,
-        response: aiohttp.ClientResponse,
+        response: _Response,
         decoder: Decoder | None,
         slots: asyncio.Semaphore | None,
         attempt: Attempt,
@@ -270,7 +274,7 @@ class _LargeBody(Payload):
             await writer.write(body[start : start + _SLICE])
 
 
-def _decoder_of(response: aiohttp.ClientResponse, slots: asyncio.Semaphore | None) -> Decoder | None:
+def _decoder_of(response: _Response, slots: asyncio.Semaphore | None) -> Decoder | None:
     encoding = response.headers.get("Content-Encoding")
     if encoding is None:
         return None

@@ -9,7 +9,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ import orjson
 from tests.bench.wires import WIRES
 
 REPOSITORY = Path(__file__).parents[2]
-START_TIMEOUT_S = 20
+START_TIMEOUT_S = 60  # under an instrument everything takes its time
 STOP_TIMEOUT_S = 5
 
 # Left alone, glibc gives memory back after each stream and faults it in again: 2 µs an event, by chance.
@@ -56,8 +56,11 @@ class Targets:
 
 
 @contextmanager
-def started(proxied: list[str]) -> Iterator[Targets]:
-    """The backends, both floors and, for each protocol of `proxied`, the proxy before the backend that speaks it."""
+def started(proxied: list[str], under: Sequence[str] = ()) -> Iterator[Targets]:
+    """The backends, both floors and, for each protocol of `proxied`, the proxy before the backend that speaks it.
+
+    `under`: the command, such as an instrument, that floors and proxies are run by.
+    """
     with ExitStack() as running:
         scratch = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
 
@@ -72,14 +75,14 @@ def started(proxied: list[str]) -> Iterator[Targets]:
         def floor(name: str, *options: str) -> Target:
             port = free_port()
             command = ["tests.bench.floor", "--port", str(port), "--backends", *upstreams.values(), *options]
-            return Target(name, port, running.enter_context(process(name, command, port, scratch)))
+            return Target(name, port, running.enter_context(process(name, command, port, scratch, under)))
 
         def proxy(protocol: str) -> Target:
             name, port = f"proxy-{protocol}", free_port()
             config = scratch / f"{name}.yaml"
             config.write_bytes(proxy_config(port, protocol, upstreams[protocol]))
             command = ["proxy", "serve", "--config", str(config)]
-            return Target(name, port, running.enter_context(process(name, command, port, scratch)), protocol)
+            return Target(name, port, running.enter_context(process(name, command, port, scratch, under)), protocol)
 
         yield Targets(
             floor=floor("floor"),
@@ -101,12 +104,12 @@ def proxy_config(port: int, protocol: str, upstream: str) -> bytes:
 
 
 @contextmanager
-def process(name: str, module: list[str], port: int, scratch: Path) -> Iterator[int]:
+def process(name: str, module: list[str], port: int, scratch: Path, under: Sequence[str] = ()) -> Iterator[int]:
     """Run a module, yield its process id once GET /readyz on `port` answers 200, and end it whatever happens."""
     log = scratch / f"{name}.log"
     with log.open("wb") as output:
         running = subprocess.Popen(
-            [sys.executable, "-m", *module],
+            [*under, sys.executable, "-m", *module],
             cwd=REPOSITORY,
             env=os.environ | MALLOC,
             stdin=subprocess.DEVNULL,
