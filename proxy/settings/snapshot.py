@@ -104,6 +104,7 @@ class Upstream:
     `base_url` ends in its version, without a slash: `/messages` and the like are appended to it; or its version is a
     query, which goes behind them. `api_key`: None passes the client's own key on. `dialect`: None goes by the host.
     `max_connections`: None is no limit. `timeouts` are already merged with the general ones.
+    `proxy`: the address of an HTTP proxy on the way, with a user and a password perhaps; None goes there directly.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Upstream:
     max_connections: int | None = None
     ca_file: Path | None = None
     client_cert: Path | None = None
+    proxy: SecretStr | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"

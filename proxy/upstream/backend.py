@@ -59,6 +59,7 @@ class Backend:
         "name",
         "older",
         "protocol",
+        "proxy",
         "settings",
         "slots",
         "timeout",
@@ -87,6 +88,7 @@ class Backend:
         self._files = stamps(file for file in (upstream.ca_file, upstream.client_cert) if file is not None)
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
+        self.proxy = URL(upstream.proxy.get_secret_value()) if upstream.proxy is not None else None
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
 
     def origin_of(self, account: Account) -> str:
