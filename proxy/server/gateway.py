@@ -219,6 +219,8 @@ def secrets_of(settings: Settings) -> Iterator[str]:
             yield spare.get_secret_value()
         for value in upstream.headers.values():
             yield value.get_secret_value()
+        if upstream.proxy is not None and (password := urlsplit(upstream.proxy.get_secret_value()).password):
+            yield from (password, unquote(password))
 
 
 def _written(key: bytes) -> Iterator[str]:

@@ -111,6 +111,7 @@ def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
         max_connections=entry.max_connections,
         ca_file=entry.ca_file,
         client_cert=entry.client_cert,
+        proxy=entry.proxy,
         always_stream_upstream=entry.always_stream_upstream,
         ratelimit_headers=entry.ratelimit_headers,
         trace_forward=entry.trace_forward,

@@ -37,6 +37,7 @@ from proxy.settings.values import (
     Pepper,
     PositiveDuration,
     ProfileName,
+    ProxyUrl,
     Secret,
     Size,
     only,
@@ -106,6 +107,7 @@ class UpstreamEntry(Section):
     max_connections: Annotated[int, Field(ge=1)] | None = None
     ca_file: CaFile | None = None
     client_cert: ClientCert | None = None
+    proxy: ProxyUrl | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"

@@ -129,6 +129,7 @@ class Upstream:
     query, which goes behind them. `api_key`: None passes the client's own key on. `spare_keys`: what to ask with where
     that is refused or used up, in this order. `dialect`: None goes by the host. `max_connections`: None is no limit.
     `timeouts` are already merged with the general ones. `breaker`: None never leaves it alone.
+    `proxy`: the address of an HTTP proxy on the way, with a user and a password perhaps; None goes there directly.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Upstream:
     max_connections: int | None = None
     ca_file: Path | None = None
     client_cert: Path | None = None
+    proxy: SecretStr | None = None
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"

@@ -248,6 +248,18 @@ def _redis_url(value: object) -> SecretStr | None:
     return SecretStr(text)
 
 
+def _proxy_url(value: object) -> SecretStr:
+    """The address may hold a user and a password, percent-encoded."""
+    parts = urlsplit(value) if isinstance(value, str) else urlsplit("")
+    try:
+        usable = parts.scheme == "http" and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("must be the address of an HTTP proxy, such as http://user:password@proxy.example:3128")
+    return SecretStr(str(value))
+
+
 def _admin_token(value: object) -> SecretStr:
     secret = parse_secret(value)
     if len(secret.get_secret_value()) < _SHORTEST_TOKEN:
@@ -380,6 +392,7 @@ CarrierKey = Annotated[
 ]
 HeaderName = Annotated[str, PlainValidator(_header_name), _written(_HEADER)]
 BaseUrl = Annotated[str, PlainValidator(_base_url), _written(r"https?://[^\s/?#]\S*")]
+ProxyUrl = Annotated[SecretStr, PlainValidator(_proxy_url), _written(r"http://[^\s/?#]+/?")]
 Glob = Annotated[str, PlainValidator(_glob), _written(r"[\s\S]*\S[\s\S]*")]
 Loss = Annotated[LossPolicy, PlainValidator(parse_loss), WithJsonSchema(_LOSS)]
 CommitAfter = Annotated[float | Literal["never"], PlainValidator(_commit_after), _written(f"never|{_DURATION}")]

@@ -62,6 +62,7 @@ class Backend:
         "name",
         "older",
         "protocol",
+        "proxy",
         "settings",
         "slots",
         "timeout",
@@ -91,6 +92,7 @@ class Backend:
         self._files = stamps(file for file in (upstream.ca_file, upstream.client_cert) if file is not None)
         self.timeout = ClientTimeout(total=None, sock_connect=upstream.timeouts.connect)
         self.tls: ssl.SSLContext | bool = _tls(upstream)
+        self.proxy = URL(upstream.proxy.get_secret_value()) if upstream.proxy is not None else None
         self.slots = asyncio.Semaphore(upstream.max_connections) if upstream.max_connections else None
         self.destination: ClientRequest | None = None  # made when it is first asked, inside a loop: see `request.py`
 

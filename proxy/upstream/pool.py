@@ -18,6 +18,7 @@ from yarl import URL
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
+from proxy.upstream.connector import AgeingConnector
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
 from proxy.upstream.repeatable import leaves_traces
 from proxy.upstream.request import Response, send
@@ -25,7 +26,6 @@ from proxy.upstream.request import Response, send
 MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
 _SLICE = 256 * 1024  # bytes of a request that are handed to the socket at once
 _LINGER = 2.0  # seconds that an answered stream's connection may take to come to its end
-_KEEP_ALIVE = 60.0  # seconds an idle connection is kept
 
 Body = bytes | AsyncIterator[bytes] | None
 _Response = Response | aiohttp.ClientResponse  # the second of what is sent while it is answered
@@ -35,10 +35,10 @@ class Pool:
     """Use it inside a running loop, and `close()` it there."""
 
     def __init__(self) -> None:
-        self._kept = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
+        self._kept = AgeingConnector(kept=True)
         self._session = _session(self._kept)
         # For another try: of the connections that are kept, more may have broken with the one that did.
-        self._new = aiohttp.TCPConnector(limit=0, force_close=True, ttl_dns_cache=30)
+        self._new = AgeingConnector(kept=False)
         self._fresh = _session(self._new)
         self._lingering: set[asyncio.Task[None]] = set()
 
@@ -92,7 +92,8 @@ class Pool:
         *,
         fresh: bool = False,
     ) -> Awaitable[_Response]:
-        if body is None or (isinstance(body, bytes) and len(body) <= _SLICE):
+        # Through a proxy the request itself is another one.
+        if backend.proxy is None and (body is None or (isinstance(body, bytes) and len(body) <= _SLICE)):
             return send(self._new if fresh else self._kept, backend, method, url, headers, body)
         session = self._fresh if fresh else self._session
         return session.request(
@@ -103,6 +104,7 @@ class Pool:
             allow_redirects=False,
             timeout=backend.timeout,
             ssl=backend.tls,
+            proxy=backend.proxy,
         )
 
     async def _request_again(
@@ -134,11 +136,13 @@ class Pool:
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    """It goes where it is told: not by what the environment says of proxies, and to nowhere with cookies."""
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(total=None),
+        trust_env=False,
     )
 
 
@@ -288,13 +292,17 @@ def _decoder_of(response: _Response, slots: asyncio.Semaphore | None) -> Decoder
 
 
 # The connection could not be made, or broke before any byte of the answer.
-_BROKEN = (aiohttp.ClientConnectionError, OSError)
+_BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientHttpProxyError, OSError)
 # What came is not HTTP; the classes above are among these, so they are caught first.
 _BAD_HTTP = aiohttp.ClientError
 # There was no connection, so nothing has been sent.
 _UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 # Another try would meet the same.
-_FINAL = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)
+_FINAL = (
+    aiohttp.ClientConnectorCertificateError,
+    aiohttp.ClientConnectorSSLError,
+    aiohttp.ClientHttpProxyError,
+)
 
 
 def _may_repeat(error: Exception, body: Body) -> bool:
@@ -310,7 +318,11 @@ def _bad_answer(message: str) -> Rejected:
 
 def _unreachable(backend: Backend, error: Exception) -> Rejected:
     """The host is not named: it may be internal (operations.md 5)."""
-    if isinstance(error, _FINAL):
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        why = "the proxy on the way to it refused"
+    elif isinstance(error, aiohttp.ClientProxyConnectionError):
+        why = "the proxy on the way to it can't be reached"
+    elif isinstance(error, _FINAL):
         why = "its certificate or TLS set-up was refused"
     elif isinstance(error, aiohttp.ConnectionTimeoutError):
         why = "the connection timed out"

@@ -195,6 +195,9 @@ def test_a_mistake_names_its_line_and_field(tmp_path: Path, text: str, expected:
         ("base_url: http://a, ca_file: none.pem", "ca_file", "there is no file "),
         ("base_url: http://a, ca_file: dragoman.yaml", "ca_file", ""),
         ("base_url: http://a, client_cert: dragoman.yaml", "client_cert", ""),
+        ("base_url: http://a, proxy: 'https://b:3128'", "proxy", "must be the address of an HTTP proxy, such as"),
+        ("base_url: http://a, proxy: 'http://b:port'", "proxy", "must be the address of an HTTP proxy, such as"),
+        ("base_url: http://a, proxy: 'http://b/path'", "proxy", "must be the address of an HTTP proxy, such as"),
         ("base_url: http://a, headers: {'a b': c}", "headers.a b", "is not a header's name"),
         ("base_url: http://a, headers: {Host: c}", "headers.Host", "can't be set: it belongs to each request"),
         (
