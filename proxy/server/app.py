@@ -22,6 +22,7 @@ from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
 from proxy.server.runtime import Runtime
+from proxy.server.stored import steps_of, stored_handler
 from proxy.server.telling import tell
 from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol
@@ -33,11 +34,13 @@ log = logging.getLogger("dragoman")
 
 class Endpoint(NamedTuple):
     """`client`: the protocol that its callers speak; None: their headers tell. `kind`: its class in the policies of
-    tenants; None for what does not exist, which is open to anyone."""
+    tenants; None for what does not exist, which is open to anyone. `kept`: of what the proxy keeps itself, for each
+    tenant apart."""
 
     client: ClientProtocol | None
     handle: Handler
     kind: EndpointClass | None
+    kept: bool = False
 
 
 # Paths without their version, which may be left out.
@@ -71,7 +74,7 @@ class App:
         if endpoint is None:
             if request.method in ("GET", "HEAD") and (probe := PROBES.get(path)):
                 return probe(self._runtime, request)
-            endpoint = _endpoint_for(request, path)
+            endpoint = _kept_endpoint(self._runtime, request) or _endpoint_for(request, path)
         runtime = self._runtime
         client, route = endpoint.client or speaks(request), _route_name(endpoint, path)
         exchange = Exchange(runtime.gateway, request, client, route, endpoint.kind)
@@ -88,7 +91,7 @@ class App:
 async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) -> StreamResponse:
     """What the endpoint answers, or the error that it ended in."""
     try:
-        admission.identify()
+        admission.identify(kept=endpoint.kept)
         response = await endpoint.handle(exchange)
         if exchange.bytes_out > _AT_ONCE and isinstance(response, Response):
             await _write_watched(exchange, response)
@@ -146,6 +149,14 @@ def _unversioned(path: str) -> str:
     return path.removeprefix(_VERSION) if path.startswith(_VERSION + "/") else path
 
 
+def _kept_endpoint(runtime: Runtime, request: BaseRequest) -> Endpoint | None:
+    """The endpoint of something that the proxy keeps, where it keeps anything."""
+    if runtime.keeping is None:
+        return None
+    handler = stored_handler(request.method, steps_of(request))
+    return Endpoint("responses", handler, "stored", kept=True) if handler is not None else None
+
+
 def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
     """The endpoint of a path that is not fixed, or the one that says that there is none."""
     bare = _unversioned(path).rstrip("/") or "/"
@@ -187,7 +198,7 @@ def _route_name(endpoint: Endpoint, path: str) -> str:
     if endpoint is _NOWHERE:
         return "unmatched"
     bare = _unversioned(path).rstrip("/")
-    fixed = endpoint.handle not in (one_model, pass_through)
+    fixed = endpoint.handle not in (one_model, pass_through) and not endpoint.kept
     return bare if fixed else "/" + bare.split("/")[1]
 
 

@@ -22,6 +22,7 @@ from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
 from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
 from proxy.server.times import Times
+from proxy.server.turns import Turn
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy
 from proxy.settings.tenants import EndpointClass, Price
@@ -55,7 +56,8 @@ class Exchange:
 
     `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
-    another. `alias`: the pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
+    another. `turn`: what is to be kept of it. `alias`: the pattern of the configuration that the model matched.
+    `failure`: what went wrong, if it did.
     """
 
     __slots__ = (
@@ -99,6 +101,7 @@ class Exchange:
         "stop",
         "stream",
         "times",
+        "turn",
         "upstream_id",
         "usage",
         "watch",
@@ -132,6 +135,7 @@ class Exchange:
         self.failure: Failure | None = None
         self.served: Served | None = None
         self.prepared: Prepared | None = None
+        self.turn: Turn | None = None
         self.loss_policy = LossPolicy()
         self.model_requested: str | None = None
         self.model: str | None = None
@@ -175,6 +179,11 @@ class Exchange:
     def losses(self) -> list[Loss]:
         """What has been lost, or refused, by now."""
         return self.prepared.losses if self.prepared is not None else self.refused_losses
+
+    @property
+    def tenant_name(self) -> str:
+        """Empty where there are no tenants."""
+        return self.caller.tenant.name if self.caller is not None else ""
 
     @property
     def begun(self) -> bool:
@@ -250,8 +259,7 @@ class Exchange:
 
     def scope(self, backend: Backend) -> Scope:
         """Whose envelopes this client may bring back to the backend."""
-        caller = self.caller
-        return self.gateway.scope(backend, self.account(backend), caller.tenant.name if caller is not None else "")
+        return self.gateway.scope(backend, self.account(backend), self.tenant_name)
 
     # ---- what the client gets
 

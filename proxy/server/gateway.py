@@ -170,10 +170,11 @@ def secrets_of(settings: Settings) -> Iterator[str]:
         yield settings.key_pepper.get_secret_value().decode()
     if settings.admin_token is not None:
         yield settings.admin_token.get_secret_value()
-    if settings.shared_limits is not None and (
-        password := urlsplit(settings.shared_limits.url.get_secret_value()).password
-    ):
-        yield from (password, unquote(password))
+    for store in (settings.shared_limits, settings.state):
+        if store is not None and (password := urlsplit(store.url.get_secret_value()).password):
+            yield from (password, unquote(password))
+    for content_key in settings.state.keys if settings.state is not None else ():
+        yield from _written(content_key.get_secret_value())
     if settings.traces is not None:
         for value in settings.traces.headers.values():
             yield from (value.get_secret_value(), value.get_secret_value().partition(" ")[2])

@@ -16,7 +16,9 @@ from proxy.server.bodies import read_json
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
+from proxy.server.recalling import recall
 from proxy.server.relay import Relay
+from proxy.server.response_turns import begin_response
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Tenant
@@ -35,7 +37,11 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    admitted = await admit(exchange, await read_json(exchange))
+    raw = await read_json(exchange)
+    recalled = await recall(exchange, raw) if exchange.client == "responses" else None
+    admitted = await admit(exchange, raw if recalled is None else recalled.raw)
+    if exchange.client == "responses":
+        exchange.turn = begin_response(exchange, admitted, recalled)
     began = perf_counter()
     prepared, served = _prepare(exchange, admitted)
     exchange.times.request = perf_counter() - began
@@ -97,7 +103,12 @@ def _prepare_for(exchange: Exchange, route: ModelRoute, served: Served, seen: Pe
     target = gateway.target(route, seen.model, served)
     exchange.model = target.model
     options = _options(exchange, route, served, target.model)
+    turn = exchange.turn
+    if turn is not None:
+        turn.bind(seen, same_protocol=seen.client == target.protocol)
     prepared = exchange.prepared = pair.prepare(seen, target, options)
+    if turn is not None:
+        turn.adorn(prepared)
     return prepared
 
 
@@ -158,4 +169,6 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
         body = await ask_whole(exchange, served, prepared, headers, exchange.watch)
     exchange.usage, exchange.stop = prepared.usage, prepared.stop
     note_estimate(exchange, prepared)
+    if exchange.turn is not None:
+        body = await exchange.turn.end_whole(body)
     return exchange.respond(200, body)

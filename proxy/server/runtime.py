@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from proxy.server.gateway import Gateway
+from proxy.server.keeping import keeping_of
 from proxy.server.limits_keeping import LimitsKeeping
 from proxy.server.local_tokenizers import Tokenizers
 from proxy.server.reasoning_cache import ReasoningCache
@@ -54,6 +55,7 @@ class Runtime:
         self.failed_checks = ["started"]
         self.draining = False
         self.span_export = _span_export(settings, self.metrics)
+        self.keeping = keeping_of(settings)
         self.pool = Pool()
         self._secrets: set[str] = set()
         self._tenants_keys: set[str] = set()
@@ -120,6 +122,8 @@ class Runtime:
         await self.limiter.close()
         if self._keeping is not None:
             await self._keeping.close()
+        if self.keeping is not None:
+            await self.keeping.close()
         await self.pool.close()
         self.tokenizers.close()
         if self.span_export is not None:

@@ -8,12 +8,32 @@ from typing import get_args
 
 from proxy.canonical.request import Effort
 from proxy.settings.resolve_tenants import resolve_price, resolve_tenant
-from proxy.settings.schema import ModelEntry, ModelProfileEntry, SettingsFile, TimeoutsSection, UpstreamEntry
-from proxy.settings.snapshot import Drain, ModelRoute, ProfileEntry, Settings, SharedLimits, Timeouts, Upstream
+from proxy.settings.schema import (
+    ModelEntry,
+    ModelProfileEntry,
+    SettingsFile,
+    StateSection,
+    TimeoutsSection,
+    UpstreamEntry,
+)
+from proxy.settings.snapshot import (
+    Drain,
+    ModelRoute,
+    ProfileEntry,
+    Settings,
+    SharedLimits,
+    StateSettings,
+    Timeouts,
+    Upstream,
+)
 from proxy.settings.telemetry import Traces
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenants import Tenant
+from proxy.settings.values import is_redis
 from proxy.translation.profiles import base_profile
+
+MEMORY_TTL = 3600.0  # seconds: of what no other process can see (mapping.md 11.2)
+STORE_TTL = 30 * 86_400.0
 
 
 def resolve(file: SettingsFile) -> Settings:
@@ -38,8 +58,9 @@ def resolve(file: SettingsFile) -> Settings:
         trusted_proxies=tuple(file.trusted_proxies),
         trust_request_id_from=tuple(file.trust_request_id_from),
         admin_token=file.admin_token,
-        shared_limits=SharedLimits(file.state.url, file.state.on_failure) if file.state.url is not None else None,
+        shared_limits=_shared_limits(file.state),
         limits_file=file.state.limits_file,
+        state=_state(file.state),
         tenant_label=file.telemetry.metrics.tenant_label,
         log_format=file.telemetry.logs.format,
         traces=_traces(file.telemetry.traces),
@@ -55,6 +76,18 @@ def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
     if given.get("commit_after") == "never":
         given["commit_after"] = None
     return replace(base, **given)
+
+
+def _shared_limits(section: StateSection) -> SharedLimits | None:
+    return SharedLimits(section.url, section.on_failure) if is_redis(section.url.get_secret_value()) else None
+
+
+def _state(section: StateSection) -> StateSettings | None:
+    url = section.url.get_secret_value()
+    if url == "none:":
+        return None
+    default = MEMORY_TTL if url == "memory:" else STORE_TTL
+    return StateSettings(section.url, section.ttl or default, tuple(section.content_keys), section.max_stored)
 
 
 def _traces(section: TracesSection | None) -> Traces | None:
@@ -86,6 +119,7 @@ def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
         always_stream_upstream=entry.always_stream_upstream,
         ratelimit_headers=entry.ratelimit_headers,
         trace_forward=entry.trace_forward,
+        state=entry.state,
     )
 
 

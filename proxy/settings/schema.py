@@ -6,13 +6,13 @@ must not find out later that there was none. `resolve.py` turns these models int
 
 from typing import Annotated, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, SecretStr, WithJsonSchema
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
 from proxy.settings.files import CaFile, ClientCert, KeptFile, SecretFile, TokenizerFile
 from proxy.settings.section import Section
-from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, ProtocolName
+from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MAX_STORED, MOST_CHOICES, ProtocolName
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
@@ -26,7 +26,6 @@ from proxy.settings.values import (
     Glob,
     HeaderName,
     IpNetwork,
-    LimitsUrl,
     ListenAddress,
     Loss,
     NotNull,
@@ -38,6 +37,7 @@ from proxy.settings.values import (
     Secret,
     SingleUpstream,
     Size,
+    StateUrl,
     only,
 )
 
@@ -77,6 +77,7 @@ class UpstreamEntry(Section):
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"
+    state: Literal["auto", "proxy", "backend"] = "auto"
     breaker: NotYet = None
 
 
@@ -129,10 +130,12 @@ class ModelProfileEntry(Section):
 
 
 class StateSection(Section):
-    url: LimitsUrl = None
+    url: StateUrl = SecretStr("memory:")
     limits_file: KeptFile | None = None
     carrier_keys: list[CarrierKey] = []
-    ttl: NotYet = None
+    content_keys: list[CarrierKey] = []
+    ttl: PositiveDuration | None = None
+    max_stored: Size = MAX_STORED
     reasoning_cache: bool = False
     on_failure: Literal["open", "closed", "local"] = "local"
 

@@ -226,5 +226,13 @@ CALL_SIGNATURE = chat.CALL_SIGNATURE  # where in a Chat call its signature is
 # A citation that may be sent back to Messages, from what it wrote.
 read_message_citation = messages.read_citation
 continued = messages.continued
+# How items of Responses are kept and listed.
+as_items, listed_item, listed_items, sent_items = (
+    responses.as_items,
+    responses.listed_item,
+    responses.listed_items,
+    responses.sent_items,
+)
+place_of = responses.place_of  # which response an item's id is of
 # What ends a stream of Responses that passes through and has no end of its own.
 MissingEnd = responses.MissingEnd

@@ -58,9 +58,6 @@ workers: 4
     "line",
     [
         "workers: 2",
-        "state: {url: 'sqlite:///state.db'}",
-        "state: {url: 'memory:'}",
-        "state: {ttl: 1h}",
         "models: [{match: '*', upstream: [a]}]",
         "models: [{match: '*', upstream: [{upstream: a, weight: 1}]}]",
         "models: [{match: '*', upstream: a, on_context_length: b}]",

@@ -9,6 +9,8 @@ from proxy.protocols.responses.reply_reader import read_reply
 from proxy.protocols.responses.reply_writer import write_reply
 from proxy.protocols.responses.request_reader import read_request
 from proxy.protocols.responses.request_writer import write_request
+from proxy.protocols.responses.response_object import place_of
+from proxy.protocols.responses.stored_items import as_items, listed_item, listed_items, sent_items
 from proxy.protocols.responses.stream_reader import StreamReader
 from proxy.protocols.responses.stream_writer import StreamWriter
 from proxy.protocols.responses.tables import HOSTED_TYPES
@@ -20,11 +22,16 @@ __all__ = [
     "MissingEnd",
     "StreamReader",
     "StreamWriter",
+    "as_items",
+    "listed_item",
+    "listed_items",
+    "place_of",
     "read_deed",
     "read_error",
     "read_hosted_tool",
     "read_reply",
     "read_request",
+    "sent_items",
     "show_deed",
     "write_error",
     "write_reply",

@@ -1,0 +1,119 @@
+"""Turns of Responses that a server keeps: what is kept of one, and how a request reads with what was kept before it.
+
+A kept turn is what the client sent and what it was told, so it is history that any backend can be asked with.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from proxy.canonical.jsontext import Fragment, dumps, loads
+from proxy.protocols.fields import Wire, as_object, is_object
+from proxy.translation.codecs import as_items, place_of, sent_items
+
+_RESPONSE = re.compile(rb'"response"\s*:\s*')  # in an event, its first: only plain values stand before it
+_LAST_EVENT = re.compile(rb"(?:\A|\n)(event: response\.(?:completed|incomplete)\r?\n)")
+_WITH_RESPONSE = re.compile(
+    rb"^data:\s*(\{.*\"type\"\s*:\s*\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\s*$",
+    re.MULTILINE,
+)
+# Fields of a request that say what is kept, and that no backend is to see.
+REFERRING = ("previous_response_id", "conversation")
+
+
+class KeptTurn(NamedTuple):
+    """`response`: as the client was told it. `input`: as the client sent it. `chain`: the ids of the turns before it,
+    the first one first. `base`: the conversation before it, and the position of the last item that it had."""
+
+    response: Wire
+    input: object
+    chain: list[str]
+    base: tuple[str, int] | None = None
+
+    def items(self) -> list[object]:
+        """What the turn adds to a conversation."""
+        output = self.response.get("output")
+        return [*as_items(self.input), *(output if isinstance(output, list) else ())]
+
+
+class Ending(NamedTuple):
+    """The event that ends a stream: what stands before the response in it, the response, and what stands behind it."""
+
+    head: bytes
+    response: bytes
+    tail: bytes
+
+
+def write_turn(response: bytes, sent: bytes, chain: Sequence[str], base: tuple[str, int] | None = None) -> bytes:
+    """A turn as it is kept. `response` and `sent`, the request's input, are JSON."""
+    return dumps({"response": Fragment(response), "input": Fragment(sent), "chain": list(chain), "base": base})
+
+
+def read_turn(value: bytes) -> KeptTurn:
+    """A turn that was kept."""
+    wire = as_object(loads(value), ())
+    chain, base = wire.get("chain"), wire.get("base")
+    return KeptTurn(
+        as_object(wire["response"], ()),
+        wire.get("input"),
+        list(map(str, chain)) if isinstance(chain, list) else [],
+        (str(base[0]), int(base[1])) if isinstance(base, list) else None,
+    )
+
+
+def last_event(out: bytes) -> int:
+    """Where in a stream's last bytes the event begins that ends it well; -1 when none does."""
+    begins = -1
+    for found in _LAST_EVENT.finditer(out):
+        begins = found.start(1)
+    return begins
+
+
+def ending_of(event: bytes) -> Ending | None:
+    """The parts of what begins with that event; None when no response is to be found in it."""
+    first = _RESPONSE.search(event)
+    end = event.find(b"\n\n")
+    if first is None or end < 0:
+        return None
+    closing = event.rindex(b"}", 0, end)
+    return Ending(event[: first.end()], event[first.end() : closing], event[closing:])
+
+
+def continued(wire: Wire, history: Sequence[object], *, foreign: bool) -> Wire:
+    """The request with this before its own input. `foreign`: ids of items mean nothing to who will read it."""
+    rest = {name: value for name, value in wire.items() if name not in REFERRING}
+    own = as_items(wire.get("input")) if isinstance(wire.get("input"), str | list) else []
+    return {**rest, "input": [*sent_items(history, keep_ids=not foreign), *own]}
+
+
+def told_response(response: bytes, told: Mapping[str, object]) -> bytes:
+    """A response that a backend wrote, with what only the proxy knows."""
+    return dumps({**as_object(loads(response), ()), **told})
+
+
+def told_events(out: bytes, told: Mapping[str, object]) -> bytes:
+    """The same of all responses in whole events."""
+    return _WITH_RESPONSE.sub(lambda event: b"data: " + _told_event(event[1], told), out)
+
+
+def _told_event(event: bytes, told: Mapping[str, object]) -> bytes:
+    wire = as_object(loads(event), ())
+    response = wire.get("response")
+    if is_object(response):
+        wire["response"] = {**response, **told}
+    return dumps(wire)
+
+
+def references(items: Sequence[object]) -> dict[int, tuple[str, str, int]]:
+    """Items that stand for kept ones: by their place, the id that they name, and the response and place that it is of.
+
+    Beside those that say so, reasoning without what a backend needs of it: its client counts on its id.
+    """
+    found: dict[int, tuple[str, str, int]] = {}
+    for at, item in enumerate(items):
+        if not is_object(item) or not isinstance(item_id := item.get("id"), str):
+            continue
+        bare = item.get("type") == "reasoning" and not item.get("encrypted_content")
+        if (bare or item.get("type") == "item_reference" or item.keys() <= {"id"}) and (place := place_of(item_id)):
+            found[at] = (item_id, *place)
+    return found
