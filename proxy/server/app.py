@@ -22,7 +22,8 @@ from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
 from proxy.server.runtime import Runtime
-from proxy.server.stored import steps_of, stored_handler
+from proxy.server.stored import stored_handler
+from proxy.server.stored_access import steps_of
 from proxy.server.telling import tell
 from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.settings import Settings
@@ -57,6 +58,16 @@ def keeping_of(settings: Settings) -> Keeping | None:
         return None
     store = open_store(state.url.get_secret_value(), [key.get_secret_value() for key in state.keys])
     return None if store is None else Keeping(store)
+
+
+@contextmanager
+def reaching(keeping: Keeping) -> Iterator[Store]:
+    """The store, for a request that can't be served without it. Raises `Rejected` when it fails."""
+    try:
+        yield keeping.store
+    except StoreFailed as error:
+        keeping.failed(error)
+        raise unavailable(error) from error
 
 
 def unavailable(error: StoreFailed) -> Rejected:

@@ -11,8 +11,8 @@ from proxy.canonical.jsontext import NotJson, dumps, loads
 from proxy.protocols.fields import Wire, invalid, is_object, text
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
-from proxy.server.keeping import unavailable
-from proxy.state import Item, Key, Store, StoreFailed
+from proxy.server.keeping import reaching
+from proxy.state import Item, Key, Store
 from proxy.translation.codecs import as_items
 from proxy.translation.kept_turns import KeptTurn, continued, read_turn, references
 
@@ -51,11 +51,8 @@ async def recall(exchange: Exchange, raw: bytes) -> Recalled | None:
         return None  # which is told by who reads it
     if not is_object(wire):
         return None
-    try:
-        return await _Recalling(exchange, keeping.store, wire).recalled()
-    except StoreFailed as error:
-        keeping.failed(error)
-        raise unavailable(error) from error
+    with reaching(keeping) as store:
+        return await _Recalling(exchange, store, wire).recalled()
 
 
 class _Recalling:

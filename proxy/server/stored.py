@@ -1,33 +1,31 @@
 """Endpoints of what is kept: responses by id. What the store does not know, a backend may (`passthrough.py`)."""
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import unquote
 
-from aiohttp.web import BaseRequest, StreamResponse
+from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import dumps
 from proxy.server.admission import admit_request
 from proxy.server.exchange import Exchange
-from proxy.server.gateway import Gateway, Served
-from proxy.server.keeping import Keeping, unavailable
-from proxy.server.passthrough import pass_through, raw_path
-from proxy.server.recalling import keeps_own, upstream_of
+from proxy.server.gateway import Served
+from proxy.server.keeping import reaching
+from proxy.server.passthrough import pass_through
+from proxy.server.recalling import upstream_of
+from proxy.server.stored_access import kept_by, steps_of, vendor_for
+from proxy.server.stored_conversations import conversation_handler
 from proxy.server.stored_lists import cut, page_of
-from proxy.state import Conflict, Delete, Key, Record, StoreFailed
+from proxy.state import Conflict, Delete, Key, Record
 from proxy.translation.codecs import listed_items
 from proxy.translation.kept_turns import read_turn
 
 Handler = Callable[[Exchange], Awaitable[StreamResponse]]
 
 
-def steps_of(request: BaseRequest) -> list[str]:
-    """The steps of the path, without the version."""
-    return [unquote(step) for step in raw_path(request).rstrip("/").split("/")[1:]]
-
-
 def stored_handler(method: str, steps: list[str]) -> Handler | None:
     """What answers for something that is kept; None for a path that nothing kept has."""
+    if steps[:1] == ["conversations"]:
+        return conversation_handler(method, steps[1:])
     match method, steps:
         case "GET", ["responses", _]:
             return _read
@@ -66,12 +64,11 @@ async def _delete(exchange: Exchange) -> StreamResponse:
     if isinstance(found, Served):
         return await pass_through(exchange, found)
     keeping, key = kept_by(exchange), _key(exchange)
-    try:
-        await keeping.store.commit(Delete(key))
-    except Conflict:  # another request was faster
-        raise _not_found(key.id) from None
-    except StoreFailed as error:
-        raise unavailable(error) from error
+    with reaching(keeping) as store:
+        try:
+            await store.commit(Delete(key))
+        except Conflict:  # another request was faster
+            raise _not_found(key.id) from None
     return exchange.respond(200, dumps({"id": key.id, "object": "response", "deleted": True}))
 
 
@@ -83,14 +80,6 @@ async def _cancel(exchange: Exchange) -> StreamResponse:
     raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED))
 
 
-def kept_by(exchange: Exchange) -> Keeping:
-    """The store, which there is where these endpoints are. Raises `Rejected` where it has been taken away."""
-    keeping = exchange.gateway.runtime.keeping
-    if keeping is None:
-        raise _not_found("")
-    return keeping
-
-
 def _key(exchange: Exchange) -> Key:
     return Key(exchange.tenant_name, "response", steps_of(exchange.request)[1])
 
@@ -98,11 +87,8 @@ def _key(exchange: Exchange) -> Key:
 async def _response(exchange: Exchange) -> Record | Served:
     """The response that the path names, or the backend that may know it. Raises `Rejected` for one that nobody has."""
     keeping, key = kept_by(exchange), _key(exchange)
-    try:
-        record = (await keeping.store.get(key.tenant, key.kind, [key.id])).get(key.id)
-    except StoreFailed as error:
-        keeping.failed(error)
-        raise unavailable(error) from error
+    with reaching(keeping) as store:
+        record = (await store.get(key.tenant, key.kind, [key.id])).get(key.id)
     if record is not None and upstream_of(record.value) is None:
         await admit_request(exchange)
         return record
@@ -111,27 +97,6 @@ async def _response(exchange: Exchange) -> Record | Served:
     if vendor is None:
         raise _not_found(key.id)
     return vendor
-
-
-def vendor_for(exchange: Exchange, upstream: str | None) -> Served | None:
-    """The backend that may have what the store does not: the one that is known to, or the only one that there is."""
-    vendors = vendors_of(exchange.gateway)
-    if upstream is not None:
-        vendors = [one for one in vendors if one.backend.name == upstream]
-    if len(vendors) != 1:
-        return None
-    caller = exchange.caller
-    if caller is not None:
-        try:
-            caller.policy.check_endpoint("stored", own_key=exchange.account(vendors[0].backend).key is not None)
-        except Rejected:
-            return None  # it has no such thing, for this caller
-    return vendors[0]
-
-
-def vendors_of(gateway: Gateway) -> list[Served]:
-    """The backends of Responses that keep what they answer."""
-    return [one for one in gateway.served.values() if one.backend.protocol == "responses" and keeps_own(one)]
 
 
 def _not_found(response_id: str) -> Rejected:
