@@ -19,6 +19,7 @@ from proxy.server.gateway import Served
 from proxy.server.recalling import recall
 from proxy.server.relay import Relay
 from proxy.server.response_turns import begin_response
+from proxy.server.thread_turns import recall_thread
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Tenant
@@ -37,9 +38,25 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
+    try:
+        return await _generate(exchange)
+    finally:
+        if exchange.turn is not None:
+            exchange.turn.left()
+
+
+async def _generate(exchange: Exchange) -> StreamResponse:
     raw = await read_json(exchange)
-    recalled = await recall(exchange, raw) if exchange.client == "responses" else None
-    admitted = await admit(exchange, raw if recalled is None else recalled.raw)
+    recalled = None
+    match exchange.client:
+        case "responses":
+            recalled = await recall(exchange, raw)
+            raw = raw if recalled is None else recalled.raw
+        case "messages":
+            raw = await recall_thread(exchange, raw)
+        case _:
+            pass
+    admitted = await admit(exchange, raw)
     if exchange.client == "responses":
         exchange.turn = begin_response(exchange, admitted, recalled)
     began = perf_counter()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
@@ -22,8 +22,17 @@ class Keeping:
         self.store = store
         self._failing = False
         self._sweeping = asyncio.create_task(self._sweep())
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def later(self, work: Coroutine[object, object, None]) -> None:
+        """Do it beside whatever goes on; `close` waits for it."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         self._sweeping.cancel()
         with suppress(asyncio.CancelledError):
             await self._sweeping

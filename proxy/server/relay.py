@@ -146,7 +146,7 @@ class Relay(ClientStream):
             if begun and self._response is None:
                 await self._write(begun)  # the first byte waits for no store
                 begun = b""
-            out = turn.told(begun) + await turn.end_stream(out)
+            out = (turn.told(begun) if begun else b"") + await turn.end_stream(out)
         self._exchange.outcome = "ok"
         return await self._end(out)
 

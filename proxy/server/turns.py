@@ -37,3 +37,6 @@ class Turn(ABC):
     @abstractmethod
     async def end_whole(self, body: bytes) -> bytes:
         """A whole reply. Raises `Rejected` likewise."""
+
+    def left(self) -> None:  # noqa: B027  most have nothing to let go of
+        """The exchange is over, whether or not anything was kept of it."""
