@@ -14,7 +14,7 @@ from proxy.translation.codecs import as_items, place_of, sent_items
 _RESPONSE = re.compile(rb'"response"\s*:\s*')  # in an event, its first: only plain values stand before it
 _LAST_EVENT = re.compile(rb"(?:\A|\n)(event: response\.(?:completed|incomplete)\r?\n)")
 _WITH_RESPONSE = re.compile(
-    rb"^data:\s*(\{.*\"type\"\s*:\s*\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\s*$",
+    rb"^data:[ \t]*(\{.*\"type\"\s*:\s*\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\r?$",
     re.MULTILINE,
 )
 # Fields of a request that say what is kept, and that no backend is to see.
