@@ -154,8 +154,8 @@ def _kept_endpoint(runtime: Runtime, request: BaseRequest) -> Endpoint | None:
     """The endpoint of something that the proxy keeps, where it keeps anything."""
     if runtime.keeping is None:
         return None
-    handler = stored_handler(request.method, steps_of(request))
-    return Endpoint("responses", handler, "stored", kept=True) if handler is not None else None
+    found = stored_handler(request.method, steps_of(request))
+    return Endpoint(*found, "stored", kept=True) if found is not None else None
 
 
 def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:

@@ -9,16 +9,19 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.jsontext import loads
+from proxy.canonical.jsontext import dumps, loads
 from proxy.server.admission import Admitted, admit
 from proxy.server.answers import Passed, note_estimate
+from proxy.server.background import begin_job, wants_background
 from proxy.server.bodies import read_json
+from proxy.server.chat_turns import begin_completion
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
 from proxy.server.recalling import recall
 from proxy.server.relay import Relay
 from proxy.server.response_turns import begin_response
+from proxy.server.stored_streams import resume
 from proxy.server.thread_turns import recall_thread
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
@@ -56,9 +59,19 @@ async def _generate(exchange: Exchange) -> StreamResponse:
             raw = await recall_thread(exchange, raw)
         case _:
             pass
+    if exchange.client == "responses" and (asked := wants_background(exchange, raw, recalled)) is not None:
+        job = await begin_job(exchange, asked, recalled, _answer)
+        return await resume(exchange, job.key, -1) if job.streams else exchange.respond(200, dumps(job.response))
     admitted = await admit(exchange, raw)
     if exchange.client == "responses":
         exchange.turn = begin_response(exchange, admitted, recalled)
+    elif exchange.client == "chat":
+        exchange.turn = begin_completion(exchange, admitted)
+    return await _answer(exchange, admitted)
+
+
+async def _answer(exchange: Exchange, admitted: Admitted) -> StreamResponse:
+    """Translate, ask, and answer. Raises `Rejected`."""
     began = perf_counter()
     prepared, served = _prepare(exchange, admitted)
     exchange.times.request = perf_counter() - began

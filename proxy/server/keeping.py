@@ -7,10 +7,13 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
+from proxy.server.abandoned import end_abandoned
 from proxy.settings import Settings
-from proxy.state import Store, StoreFailed, open_store
+from proxy.state import Key, Store, StoreFailed, open_store
 
 _SWEEP_EVERY = 60.0  # seconds
+_REAP_EVERY = 2.0  # seconds
+_AT_ONCE = 50  # responses of replicas that are gone
 
 log = logging.getLogger("dragoman")
 
@@ -21,8 +24,12 @@ class Keeping:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._failing = False
+        self._ending = asyncio.Event()
         self._sweeping = asyncio.create_task(self._sweep())
+        self._reaping = asyncio.create_task(self._reap())
         self._tasks: set[asyncio.Task[None]] = set()
+        self.jobs: dict[Key, asyncio.Task[None]] = {}  # responses that are made in this process, for nobody
+        self._changed: dict[Key, asyncio.Event] = {}
 
     def later(self, work: Coroutine[object, object, None]) -> None:
         """Do it beside whatever goes on; `close` waits for it."""
@@ -30,12 +37,26 @@ class Keeping:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def change(self, key: Key, seconds: float) -> None:
+        """Wait until this process has written to a record, or for so long: another process may have."""
+        event = self._changed.setdefault(key, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+
+    def changed(self, key: Key) -> None:
+        """Wake those who wait for it."""
+        event = self._changed.pop(key, None)
+        if event is not None:
+            event.set()
+
     async def close(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        self._sweeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._sweeping
+        for job in self.jobs.values():
+            job.cancel()
+        if waiting := {*self._tasks, *self.jobs.values()}:
+            await asyncio.wait(waiting)
+        self._ending.set()  # neither is cut off while it asks the store, which would leave a connection behind
+        await asyncio.wait((self._sweeping, self._reaping))
         await self.store.close()
 
     def failed(self, error: StoreFailed) -> None:
@@ -49,15 +70,29 @@ class Keeping:
             log.info("Stored state can be had again")
         self._failing = False
 
+    async def _reap(self) -> None:
+        """A response whose replica is gone must not be in progress for ever."""
+        while not self._ending.is_set():
+            with suppress(StoreFailed):
+                for key in await self.store.abandoned(_AT_ONCE):
+                    await end_abandoned(self.store, key)
+                    self.changed(key)
+            await self._pause(_REAP_EVERY)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+
     async def _sweep(self) -> None:
-        while True:
+        while not self._ending.is_set():
             try:
                 await self.store.sweep()
             except StoreFailed as error:
                 self.failed(error)
             else:
                 self.works()
-            await asyncio.sleep(_SWEEP_EVERY)
+            await self._pause(_SWEEP_EVERY)
 
 
 def keeping_of(settings: Settings) -> Keeping | None:

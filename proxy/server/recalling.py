@@ -19,6 +19,7 @@ from proxy.translation.kept_turns import KeptTurn, continued, read_turn, referen
 MOST_TURNS = 1000  # in front of one
 MOST_ITEMS = 10_000  # of a conversation
 _AT_ONCE = 50  # records or items, each of which may be large
+_VENDORS = frozenset({"openai", "azure", "anthropic"})  # families
 _MARKS = (b'"previous_response_id"', b'"conversation"', b'"item_reference"', b'"rs_')
 
 
@@ -61,7 +62,7 @@ class _Recalling:
         self._wire = wire
         self._tenant = exchange.tenant_name
         self._left = exchange.body_limit  # bytes of what may be put in front
-        self._vendor = _own_state(exchange, wire)
+        self._vendor = vendor_of(exchange, wire)
 
     async def recalled(self) -> Recalled | None:
         wire = self._wire
@@ -110,6 +111,9 @@ class _Recalling:
                 return None
             raise _not_portable(previous)
         last = self._read(value.value)
+        if last.status not in ("completed", "incomplete"):
+            message = f"the response '{previous[:128]}' is {last.status}, so it can't be continued."
+            invalid(("previous_response_id",), message)
         if len(last.chain) >= MOST_TURNS:
             message = f"has {len(last.chain)} responses before it; at most {MOST_TURNS - 1} can be continued."
             invalid(("previous_response_id",), message)
@@ -197,12 +201,10 @@ def keeps_own(served: Served) -> bool:
     settings = served.backend.settings
     if settings.state != "auto":
         return settings.state == "backend"
-    return settings.protocol == "responses" or (
-        settings.protocol == "messages" and served.backend.dialect.family == "anthropic"
-    )
+    return settings.protocol == "responses" or served.backend.dialect.family in _VENDORS
 
 
-def _own_state(exchange: Exchange, wire: Wire) -> Served | None:
+def vendor_of(exchange: Exchange, wire: Wire) -> Served | None:
     """The backend that the request will go to, if that speaks Responses and keeps them itself."""
     gateway, model = exchange.gateway, wire.get("model")
     route = gateway.settings.route(model) if isinstance(model, str) else None

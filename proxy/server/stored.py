@@ -6,6 +6,7 @@ from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import dumps
+from proxy.protocols.fields import invalid
 from proxy.server.admission import admit_request
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
@@ -13,19 +14,30 @@ from proxy.server.keeping import reaching
 from proxy.server.passthrough import pass_through
 from proxy.server.recalling import upstream_of
 from proxy.server.stored_access import kept_by, steps_of, vendor_for
+from proxy.server.stored_completions import completion_handler
 from proxy.server.stored_conversations import conversation_handler
 from proxy.server.stored_lists import cut, page_of
-from proxy.state import Conflict, Delete, Key, Record
-from proxy.translation.codecs import listed_items
-from proxy.translation.kept_turns import read_turn
+from proxy.server.stored_streams import resume
+from proxy.state import Conflict, Delete, Key, Put, Record
+from proxy.translation.codecs import ClientProtocol, listed_items
+from proxy.translation.kept_turns import RUNNING, read_turn, write_turn
 
 Handler = Callable[[Exchange], Awaitable[StreamResponse]]
 
 
-def stored_handler(method: str, steps: list[str]) -> Handler | None:
-    """What answers for something that is kept; None for a path that nothing kept has."""
+def stored_handler(method: str, steps: list[str]) -> tuple[ClientProtocol, Handler] | None:
+    """What answers for something that is kept, and in which protocol; None for a path that nothing kept has."""
+    client: ClientProtocol = "responses"
     if steps[:1] == ["conversations"]:
-        return conversation_handler(method, steps[1:])
+        handler = conversation_handler(method, steps[1:])
+    elif steps[:2] == ["chat", "completions"]:
+        client, handler = "chat", completion_handler(method, steps[2:])
+    else:
+        handler = _response_handler(method, steps)
+    return None if handler is None else (client, handler)
+
+
+def _response_handler(method: str, steps: list[str]) -> Handler | None:
     match method, steps:
         case "GET", ["responses", _]:
             return _read
@@ -43,10 +55,16 @@ async def _read(exchange: Exchange) -> StreamResponse:
     found = await _response(exchange)
     if isinstance(found, Served):
         return await pass_through(exchange, found)
-    if exchange.request.rel_url.query.get("stream") == "true":
+    turn, query = read_turn(found.value), exchange.request.rel_url.query
+    if query.get("stream") != "true":
+        return exchange.respond(200, dumps(turn.response))
+    if turn.job != "streamed":
         message = "Only the stream of a response that was created with background=true and stream=true can be resumed."
         raise Rejected(Error(ErrorClass.INVALID, message, param="stream", reason=Reason.MALFORMED))
-    return exchange.respond(200, dumps(read_turn(found.value).response))
+    after = query.get("starting_after", "-1")
+    if not after.removeprefix("-").isdigit():
+        invalid(("starting_after",), "expected the sequence number of an event.")
+    return await resume(exchange, _key(exchange), int(after[:15]))
 
 
 async def _input_items(exchange: Exchange) -> StreamResponse:
@@ -69,6 +87,9 @@ async def _delete(exchange: Exchange) -> StreamResponse:
             await store.commit(Delete(key))
         except Conflict:  # another request was faster
             raise _not_found(key.id) from None
+    keeping.changed(key)
+    if (job := keeping.jobs.get(key)) is not None:
+        job.cancel()
     return exchange.respond(200, dumps({"id": key.id, "object": "response", "deleted": True}))
 
 
@@ -76,8 +97,28 @@ async def _cancel(exchange: Exchange) -> StreamResponse:
     found = await _response(exchange)
     if isinstance(found, Served):
         return await pass_through(exchange, found)
-    message = "Only a response that was created with background=true can be cancelled."
-    raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED))
+    keeping, key = kept_by(exchange), _key(exchange)
+    record: Record | None = found
+    while record is not None:
+        turn = read_turn(record.value)
+        if turn.job is None:
+            message = "Only a response that was created with background=true can be cancelled."
+            raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED))
+        if turn.status not in RUNNING:
+            return exchange.respond(200, dumps(turn.response))
+        cancelled = dumps({**turn.response, "status": "cancelled"})
+        value = write_turn(cancelled, dumps(turn.input), turn.chain, turn.base, turn.job)
+        with reaching(keeping) as store:
+            try:
+                await store.commit(Put(key, value, record.expires, version=record.version))
+            except Conflict:  # it has moved on meanwhile
+                record = (await store.get(key.tenant, key.kind, [key.id])).get(key.id)
+                continue
+        keeping.changed(key)
+        if (job := keeping.jobs.get(key)) is not None:
+            job.cancel()
+        return exchange.respond(200, cancelled)
+    raise _not_found(key.id)
 
 
 def _key(exchange: Exchange) -> Key:

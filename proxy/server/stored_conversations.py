@@ -8,17 +8,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp.web import StreamResponse
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.jsontext import NotJson, dumps, loads
+from proxy.canonical.jsontext import dumps, loads
 from proxy.canonical.loss import LossReport
-from proxy.protocols.fields import Wire, array, as_object, invalid, mapping
+from proxy.protocols.fields import Wire, array, as_object, invalid
 from proxy.server import ids
 from proxy.server.admission import admit_request
-from proxy.server.bodies import read_json
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.keeping import now, reaching
 from proxy.server.passthrough import pass_through
-from proxy.server.stored_access import kept_by, steps_of, vendor_for, vendors_of
+from proxy.server.stored_access import all_keep, json_body, kept_by, metadata_of, steps_of, vendor_for
 from proxy.server.stored_lists import listed, page_of
 from proxy.state import Append, Conflict, Delete, Key, Put, Record, Remove
 from proxy.translation import prepare
@@ -27,7 +26,6 @@ from proxy.translation.codecs import listed_item
 Handler = Callable[[Exchange], Awaitable[StreamResponse]]
 
 _MOST_ITEMS = 20  # in one request
-_MOST_PAIRS, _LONGEST_NAME, _LONGEST_VALUE = 16, 64, 512
 _TRIES = 5
 
 
@@ -55,11 +53,10 @@ def conversation_handler(method: str, steps: list[str]) -> Handler | None:
 
 
 async def _create(exchange: Exchange) -> StreamResponse:
-    vendors = vendors_of(exchange.gateway)
-    if len(vendors) == len(exchange.gateway.served):
+    if all_keep(exchange.gateway, "responses"):
         return await pass_through(exchange)
-    body = await _body(exchange)
-    items, metadata = _items(body, needed=False), _metadata(body)
+    body = await json_body(exchange)
+    items, metadata = _items(body, needed=False), metadata_of(body)
     await admit_request(exchange)
     key = Key(exchange.tenant_name, "conversation", ids.kept_id("conv_"))
     shown: Wire = {
@@ -86,10 +83,10 @@ async def _change(exchange: Exchange) -> StreamResponse:
     found = await _found(exchange)
     if isinstance(found, Served):
         return await pass_through(exchange, found)
-    body = await _body(exchange)
+    body = await json_body(exchange)
     if "metadata" not in body:
         invalid(("metadata",), "this field is required.", code="missing_required_parameter")
-    metadata = _metadata(body)
+    metadata = metadata_of(body)
     await admit_request(exchange)
     key = _key(exchange)
     with reaching(kept_by(exchange)) as store:
@@ -123,7 +120,7 @@ async def _add(exchange: Exchange) -> StreamResponse:
     found = await _found(exchange)
     if isinstance(found, Served):
         return await pass_through(exchange, found)
-    items = _items(await _body(exchange), needed=True)
+    items = _items(await json_body(exchange), needed=True)
     await admit_request(exchange)
     key = _key(exchange)
     with reaching(kept_by(exchange)) as store:
@@ -222,31 +219,6 @@ def _no_item(item_id: str) -> Rejected:
 
 
 # ---- what a request says
-
-
-async def _body(exchange: Exchange) -> Wire:
-    raw = await read_json(exchange)
-    if not raw.strip():
-        return {}
-    try:
-        return as_object(loads(raw), ())
-    except (NotJson, RecursionError) as error:
-        message = f"The request body is not valid JSON: {error}"
-        raise Rejected(Error(ErrorClass.INVALID, message, reason=Reason.MALFORMED)) from error
-
-
-def _metadata(body: Wire) -> Wire | None:
-    metadata = mapping(body, "metadata", ())
-    if metadata is None:
-        return None
-    if len(metadata) > _MOST_PAIRS:
-        invalid(("metadata",), f"has {len(metadata)} pairs; at most {_MOST_PAIRS} are kept.")
-    for name, value in metadata.items():
-        if len(name) > _LONGEST_NAME:
-            invalid(("metadata",), f"has a key of more than {_LONGEST_NAME} characters.")
-        if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
-            invalid(("metadata", name), f"expected a string of at most {_LONGEST_VALUE} characters.")
-    return metadata
 
 
 def _items(body: Wire, *, needed: bool) -> list[Wire]:

@@ -19,10 +19,10 @@ class Page(NamedTuple):
     newest: bool
 
 
-def page_of(exchange: Exchange) -> Page:
-    """What the query asks for. Raises `Rejected`."""
+def page_of(exchange: Exchange, default: str = "desc") -> Page:
+    """What the query asks for; `default` is the order that it need not name. Raises `Rejected`."""
     query = exchange.request.rel_url.query
-    limit, order = query.get("limit", str(_DEFAULT)), query.get("order", "desc")
+    limit, order = query.get("limit", str(_DEFAULT)), query.get("order", default)
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= _MOST):
         invalid(("limit",), f"expected a whole number from 1 to {_MOST}.")
     if order not in ("asc", "desc"):

@@ -61,6 +61,7 @@ class PostgresStore(Store):
         self._url = url
         self._pool: Any = None
         self._opening = asyncio.Lock()
+        self._closed = False
 
     async def get(self, tenant: str, kind: Kind, ids: Sequence[str]) -> dict[str, Record]:
         query = (
@@ -119,7 +120,7 @@ class PostgresStore(Store):
                 swept = _count(await db.execute(query, now, _PER_SWEEP))
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
+        pool, self._pool, self._closed = self._pool, None, True
         if pool is not None:
             pool.terminate()
 
@@ -128,6 +129,8 @@ class PostgresStore(Store):
 
     async def pool(self) -> Any:
         """Connections, made when they are first needed."""
+        if self._closed:
+            raise StoreFailed("PostgreSQL: closed")
         if self._pool is None:
             async with self._opening:
                 if self._pool is None:

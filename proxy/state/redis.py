@@ -3,6 +3,7 @@
 How much of it outlives the server is the server's own setting: see `appendonly`.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, cast
@@ -110,7 +111,9 @@ class RedisStore(Store):
         self._redis = redis.asyncio.Redis.from_url(
             url, socket_timeout=_TIMEOUT, socket_connect_timeout=_TIMEOUT, retry=Retry(NoBackoff(), 1)
         )
-        self._commit = self._redis.register_script(_COMMIT)
+        self._script = self._redis.register_script(_COMMIT)
+        self._closed = False
+        self._asking: set[asyncio.Future[Any]] = set()
 
     async def get(self, tenant: str, kind: Kind, ids: Sequence[str]) -> dict[str, Record]:
         pipe = self._redis.pipeline(transaction=False)
@@ -118,7 +121,7 @@ class RedisStore(Store):
             name = _name(Key(tenant, kind, one))
             pipe.hmget(name, "v", "n")
             pipe.pexpiretime(name)
-        answers = await _told(pipe.execute())
+        answers = await self._told(pipe.execute())
         found: dict[str, Record] = {}
         for one, (value, version), expires in zip(ids, answers[::2], answers[1::2], strict=True):
             if value is not None:
@@ -129,7 +132,7 @@ class RedisStore(Store):
         name, found = _list(tenant, kind), list[str]()
         while len(found) < limit:
             begins = f"({after}" if after is not None else ("+" if newest else "-")
-            scanned: list[bytes] = await _told(
+            scanned: list[bytes] = await self._told(
                 self._redis.zrevrangebylex(name, begins, "-", 0, _BATCH)
                 if newest
                 else self._redis.zrangebylex(name, begins, "+", 0, _BATCH)
@@ -138,7 +141,7 @@ class RedisStore(Store):
             there = await self.get(tenant, kind, ids) if ids else {}
             found += [one for one in ids if one in there]
             if gone := [one for one in ids if one not in there]:
-                await _told(self._redis.zrem(name, *gone))
+                await self._told(self._redis.zrem(name, *gone))
             if len(ids) < _BATCH:
                 break
             after = ids[-1]
@@ -152,21 +155,21 @@ class RedisStore(Store):
             name, given = _spelled(write)
             names += (_name(key), _values(key), _places(key), _list(key.tenant, key.kind))
             arguments += (name, len(given), *given)
-        answered = cast("Awaitable[Any]", self._commit([*names, _LEASES], arguments))
-        if number := await _told(answered):
+        answered = cast("Awaitable[Any]", self._script([*names, _LEASES], arguments))
+        if number := await self._told(answered):
             raise Conflict(writes[int(number) - 1])
 
     async def items(self, owner: Key, after: int | None, limit: int, *, newest: bool = False) -> list[Item]:
         first, last = ("+inf", "-inf") if newest else ("-inf", "+inf")
         begins = first if after is None else f"({after}"
-        pairs: list[tuple[bytes, float]] = await _told(
+        pairs: list[tuple[bytes, float]] = await self._told(
             self._redis.zrevrangebyscore(_places(owner), begins, last, 0, limit, withscores=True)
             if newest
             else self._redis.zrangebyscore(_places(owner), begins, last, 0, limit, withscores=True)
         )
         if not pairs:
             return []
-        values = await _told(self._redis.hmget(_values(owner), [one for one, _ in pairs]))
+        values = await self._told(self._redis.hmget(_values(owner), [one for one, _ in pairs]))
         return [
             Item(one.decode(), int(place), value)
             for (one, place), value in zip(pairs, values, strict=True)
@@ -177,30 +180,44 @@ class RedisStore(Store):
         pipe = self._redis.pipeline(transaction=False)
         pipe.hget(_values(owner), item_id)
         pipe.zscore(_places(owner), item_id)
-        value, place = await _told(pipe.execute())
+        value, place = await self._told(pipe.execute())
         return None if value is None or place is None else Item(item_id, int(place), value)
 
     async def abandoned(self, limit: int) -> list[Key]:
-        members: list[bytes] = await _told(self._redis.zrangebyscore(_LEASES, "-inf", self._clock(), 0, limit))
+        members: list[bytes] = await self._told(self._redis.zrangebyscore(_LEASES, "-inf", self._clock(), 0, limit))
         keys = [Key(*member.decode().split(":", 2)) for member in members]  # type: ignore[arg-type]
         there = [key for key in keys if await self.get(key.tenant, key.kind, [key.id])]
         if gone := [_member(key) for key in keys if key not in there]:
-            await _told(self._redis.zrem(_LEASES, *gone))
+            await self._told(self._redis.zrem(_LEASES, *gone))
         return there
 
     async def sweep(self) -> None:
         """The server does."""
 
     async def close(self) -> None:
+        self._closed = True
+        if self._asking:
+            await asyncio.wait(self._asking)
         await self._redis.aclose()
 
+    def _answered(self, asking: asyncio.Future[Any]) -> None:
+        self._asking.discard(asking)
+        if not asking.cancelled():
+            asking.exception()  # of one that nobody waits for any more
 
-async def _told(answer: Any) -> Any:
-    """What the server says. Its failures are told in the store's own word."""
-    try:
-        return await answer
-    except (RedisError, OSError, TimeoutError) as error:
-        raise StoreFailed(f"Redis: {type(error).__name__}: {error}") from error
+    async def _told(self, answer: Any) -> Any:
+        """What the server says. Its failures are told in the store's own word."""
+        if self._closed:
+            answer.close()
+            raise StoreFailed("Redis: closed")
+        asking = asyncio.ensure_future(answer)
+        self._asking.add(asking)
+        asking.add_done_callback(self._answered)
+        try:
+            # Cut off in the middle, the client would lose track of the connection.
+            return await asyncio.shield(asking)
+        except (RedisError, OSError, TimeoutError) as error:
+            raise StoreFailed(f"Redis: {type(error).__name__}: {error}") from error
 
 
 def _member(key: Key) -> str:

@@ -63,6 +63,7 @@ class SqliteStore(Store):
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._connection: sqlite3.Connection | None = None
+        self._closed = False
 
     async def get(self, tenant: str, kind: Kind, ids: Sequence[str]) -> dict[str, Record]:
         marks = ",".join("?" * len(ids))
@@ -120,13 +121,15 @@ class SqliteStore(Store):
             swept = await self._do(lambda db: _sweep(db, now), "erases")
 
     async def close(self) -> None:
-        thread = self._thread
+        thread, self._closed = self._thread, True
         if thread is not None:
             self._jobs.put(None)
             self._thread = None
             await asyncio.to_thread(thread.join)
 
     async def _do(self, job: Callable[[sqlite3.Connection], Result], effect: Effect = "reads") -> Result:
+        if self._closed:
+            raise StoreFailed("SQLite: closed")
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="dragoman-state", daemon=True)
             self._thread.start()

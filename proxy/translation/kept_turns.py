@@ -5,30 +5,42 @@ A kept turn is what the client sent and what it was told, so it is history that 
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
+from proxy.canonical.errors import Error
 from proxy.canonical.jsontext import Fragment, dumps, loads
 from proxy.protocols.fields import Wire, as_object, is_object
-from proxy.translation.codecs import as_items, place_of, sent_items
+from proxy.translation.codecs import as_items, failure_of, place_of, sent_items
 
 _RESPONSE = re.compile(rb'"response"\s*:\s*')  # in an event, its first: only plain values stand before it
 _LAST_EVENT = re.compile(rb"(?:\A|\n)(event: response\.(?:completed|incomplete)\r?\n)")
 _WITH_RESPONSE = re.compile(
-    rb"^data:[ \t]*(\{.*\"type\"\s*:\s*\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\r?$",
+    rb"^data:[ \t]*(\{.*\"type\"\s*:\s*"
+    rb"\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\r?$",
     re.MULTILINE,
 )
 # Fields of a request that say what is kept, and that no backend is to see.
 REFERRING = ("previous_response_id", "conversation")
 
 
+Job = Literal["whole", "streamed"]
+
+
 class KeptTurn(NamedTuple):
     """`response`: as the client was told it. `input`: as the client sent it. `chain`: the ids of the turns before it,
-    the first one first. `base`: the conversation before it, and the position of the last item that it had."""
+    the first one first. `base`: the conversation before it, and the position of the last item that it had.
+    `job`: how a response was made that nobody waited for; the events of a streamed one can be read once more."""
 
     response: Wire
     input: object
     chain: list[str]
     base: tuple[str, int] | None = None
+    job: Job | None = None
+
+    @property
+    def status(self) -> object:
+        """Where the response stands."""
+        return self.response.get("status")
 
     def items(self) -> list[object]:
         """What the turn adds to a conversation."""
@@ -44,9 +56,16 @@ class Ending(NamedTuple):
     tail: bytes
 
 
-def write_turn(response: bytes, sent: bytes, chain: Sequence[str], base: tuple[str, int] | None = None) -> bytes:
+def write_turn(
+    response: bytes, sent: bytes, chain: Sequence[str], base: tuple[str, int] | None = None, job: Job | None = None
+) -> bytes:
     """A turn as it is kept. `response` and `sent`, the request's input, are JSON."""
-    return dumps({"response": Fragment(response), "input": Fragment(sent), "chain": list(chain), "base": base})
+    wire: Wire = {"response": Fragment(response), "input": Fragment(sent), "chain": list(chain)}
+    if base is not None:
+        wire["base"] = base
+    if job is not None:
+        wire["job"] = job
+    return dumps(wire)
 
 
 def read_turn(value: bytes) -> KeptTurn:
@@ -58,6 +77,7 @@ def read_turn(value: bytes) -> KeptTurn:
         wire.get("input"),
         list(map(str, chain)) if isinstance(chain, list) else [],
         (str(base[0]), int(base[1])) if isinstance(base, list) else None,
+        cast("Job | None", wire.get("job")),
     )
 
 
@@ -97,11 +117,10 @@ def told_events(out: bytes, told: Mapping[str, object]) -> bytes:
 
 
 def _told_event(event: bytes, told: Mapping[str, object]) -> bytes:
+    """With the response behind all else, as `ending_of` counts on."""
     wire = as_object(loads(event), ())
-    response = wire.get("response")
-    if is_object(response):
-        wire["response"] = {**response, **told}
-    return dumps(wire)
+    response = wire.pop("response", None)
+    return dumps({**wire, "response": {**response, **told}}) if is_object(response) else event
 
 
 def references(items: Sequence[object]) -> dict[int, tuple[str, str, int]]:
@@ -117,3 +136,48 @@ def references(items: Sequence[object]) -> dict[int, tuple[str, str, int]]:
         if (bare or item.get("type") == "item_reference" or item.keys() <= {"id"}) and (place := place_of(item_id)):
             found[at] = (item_id, *place)
     return found
+
+
+RUNNING = frozenset({"queued", "in_progress"})  # what a response is before its end
+_NUMBER = re.compile(rb'("sequence_number"\s*:\s*)(\d{1,15})')  # in an event, its first
+_CREATED = re.compile(
+    rb"\A(?:event: response\.created\r?\n)?data:[^\n]*\"type\"\s*:\s*\"response\.created\"[^\n]*\n\r?\n"
+)
+
+
+def shifted(out: bytes, by: int) -> bytes:
+    """Whole events with higher numbers."""
+    return b"".join(
+        _NUMBER.sub(lambda found: found[1] + b"%d" % (int(found[2]) + by), event, count=1) for event in events_of(out)
+    )
+
+
+def events_of(out: bytes) -> list[bytes]:
+    """The events of whole ones, without comments."""
+    events = [event + b"\n\n" for event in out.split(b"\n\n") if event.strip()]
+    return [event for event in events if not event.startswith(b":")]
+
+
+def number_of(event: bytes) -> int | None:
+    """The number of an event."""
+    found = _NUMBER.search(event)
+    return int(found[2]) if found is not None else None
+
+
+def without_created(out: bytes) -> bytes:
+    """A stream's first events without the one that says that there is a response: it has been told already."""
+    return _CREATED.sub(b"", out, count=1)
+
+
+def response_event(event_type: str, number: int, response: Wire) -> bytes:
+    """An event that tells where a response stands."""
+    wire = {"type": event_type, "sequence_number": number, "response": response}
+    return b"event: %b\ndata: %b\n\n" % (event_type.encode(), dumps(wire))
+
+
+def failure_events(number: int, response: Wire, error: Error) -> tuple[bytes, Wire]:
+    """The events that end a stream with an error, of which the first has this number; and the failed response."""
+    told, kept = failure_of(error)
+    failed = {**response, "status": "failed", "error": kept}
+    wire = {"type": "error", "sequence_number": number, "error": told}
+    return b"event: error\ndata: %b\n\n" % dumps(wire) + response_event("response.failed", number + 1, failed), failed

@@ -70,17 +70,21 @@ async def test_five_turns_and_a_branch(protocol: Protocol, url: str) -> None:
 async def test_another_replica_goes_on(url: str) -> None:
     if url == "memory:":
         return
-    async with modelled("chat", url) as (one, _), modelled("chat", url) as (other, backend):
-        async with sdk(one) as client, sdk(other) as another:
-            conversation = await client.conversations.create()
-            told = await client.responses.create(model="m", input="One.", conversation=conversation.id)
-            again = await another.responses.retrieve(told.id)
-            assert again.model_dump() == told.model_dump()
-            await another.responses.create(model="m", input="Two.", conversation=conversation.id)
-            await another.responses.create(model="m", input="Branch.", previous_response_id=told.id)
-            assert [m["content"] for m in backend.requests[1]["messages"]] == ["One.", "You said: One.", "Branch."]
-            items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
-            assert len(items) == 4
-            await another.responses.delete(told.id)
-            with pytest.raises(NotFoundError):
-                await client.responses.retrieve(told.id)
+    async with (
+        modelled("chat", url) as (one, _),
+        modelled("chat", url) as (other, backend),
+        sdk(one) as client,
+        sdk(other) as another,
+    ):
+        conversation = await client.conversations.create()
+        told = await client.responses.create(model="m", input="One.", conversation=conversation.id)
+        again = await another.responses.retrieve(told.id)
+        assert again.model_dump() == told.model_dump()
+        await another.responses.create(model="m", input="Two.", conversation=conversation.id)
+        await another.responses.create(model="m", input="Branch.", previous_response_id=told.id)
+        assert [m["content"] for m in backend.requests[1]["messages"]] == ["One.", "You said: One.", "Branch."]
+        items = [item async for item in client.conversations.items.list(conversation.id, order="asc")]
+        assert len(items) == 4
+        await another.responses.delete(told.id)
+        with pytest.raises(NotFoundError):
+            await client.responses.retrieve(told.id)

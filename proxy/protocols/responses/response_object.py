@@ -82,7 +82,7 @@ def response_object(
     tier: str | None = None,
 ) -> Wire:
     """The response at one moment. `tier` is in the backend's spelling; it is `auto` until the end."""
-    ended = status != "in_progress"
+    ended = status not in ("queued", "in_progress")
     return {
         "id": head.id,
         "object": "response",
@@ -98,6 +98,11 @@ def response_object(
         "usage": write_usage(usage) if usage is not None else None,
         **head.echo,
     }
+
+
+def queued_response(context: ReplyContext) -> Wire:
+    """The response to a request that nobody has begun to answer."""
+    return response_object(head_of(context), "queued", [])
 
 
 def _tier(tier: str | None) -> str:
