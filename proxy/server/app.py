@@ -17,7 +17,7 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.admission import Admission
 from proxy.server.counting import count_tokens
 from proxy.server.exchange import Exchange
-from proxy.server.generation import generate
+from proxy.server.generation import generate, generate_over_websocket
 from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
@@ -25,6 +25,7 @@ from proxy.server.runtime import Runtime
 from proxy.server.stored import stored_handler
 from proxy.server.stored_access import steps_of
 from proxy.server.telling import tell
+from proxy.server.websocket import wants_websocket
 from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol
 
@@ -163,6 +164,8 @@ def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
     bare = _unversioned(path).rstrip("/") or "/"
     if found := ENDPOINTS.get((request.method, bare)):
         return found
+    if (request.method, bare) == ("GET", "/responses") and wants_websocket(request):
+        return _SOCKET
     if path in PROBES or any(known == bare for _, known in ENDPOINTS):
         return _WRONG_METHOD
     if bare.startswith("/models/") and request.method == "GET":
@@ -189,6 +192,7 @@ async def _refuse_method(exchange: Exchange) -> StreamResponse:
 
 _NOWHERE = Endpoint(None, _refuse_path, None)
 _WRONG_METHOD = Endpoint(None, _refuse_method, None)
+_SOCKET = Endpoint("responses", generate_over_websocket, "generate")
 _ONE_MODEL = Endpoint(None, one_model, "models")
 _PASSED_CLASSES: tuple[EndpointClass, ...] = ("generate", "stored", "other")
 _PASSED_BY_CLASS = {kind: Endpoint(None, pass_through, kind) for kind in _PASSED_CLASSES}

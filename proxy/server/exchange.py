@@ -56,8 +56,8 @@ class Exchange:
 
     `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
-    another. `turn`: what is to be kept of it. `alias`: the pattern of the configuration that the model matched.
-    `failure`: what went wrong, if it did.
+    another. `turn`: what is to be kept of it; `memory`: what its connection remembers, of a WebSocket. `alias`: the
+    pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
     """
 
     __slots__ = (
@@ -84,6 +84,7 @@ class Exchange:
         "lease",
         "logged_reason",
         "loss_policy",
+        "memory",
         "model",
         "model_requested",
         "outcome",
@@ -136,6 +137,7 @@ class Exchange:
         self.served: Served | None = None
         self.prepared: Prepared | None = None
         self.turn: Turn | None = None
+        self.memory: dict[str, bytes] | None = None
         self.loss_policy = LossPolicy()
         self.model_requested: str | None = None
         self.model: str | None = None

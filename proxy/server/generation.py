@@ -20,9 +20,10 @@ from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
 from proxy.server.recalling import recall
 from proxy.server.relay import Relay
-from proxy.server.response_turns import begin_response
+from proxy.server.response_turns import begin_response, warm_up
 from proxy.server.stored_streams import resume
 from proxy.server.thread_turns import recall_thread
+from proxy.server.websocket import converse
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Tenant
@@ -41,15 +42,24 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
+    return await generate_from(exchange, await read_json(exchange))
+
+
+async def generate_over_websocket(exchange: Exchange) -> StreamResponse:
+    """The same, as often as the client asks over its connection."""
+    return await converse(exchange, generate_from)
+
+
+async def generate_from(exchange: Exchange, raw: bytes) -> StreamResponse:
+    """The answer to a request that has been read. Raises `Rejected`."""
     try:
-        return await _generate(exchange)
+        return await _generate(exchange, raw)
     finally:
         if exchange.turn is not None:
             exchange.turn.left()
 
 
-async def _generate(exchange: Exchange) -> StreamResponse:
-    raw = await read_json(exchange)
+async def _generate(exchange: Exchange, raw: bytes) -> StreamResponse:
     recalled = None
     match exchange.client:
         case "responses":
@@ -62,6 +72,8 @@ async def _generate(exchange: Exchange) -> StreamResponse:
     if exchange.client == "responses" and (asked := wants_background(exchange, raw, recalled)) is not None:
         job = await begin_job(exchange, asked, recalled, _answer)
         return await resume(exchange, job.key, -1) if job.streams else exchange.respond(200, dumps(job.response))
+    if exchange.client == "responses" and (warmed := await warm_up(exchange, raw, recalled)) is not None:
+        return warmed
     admitted = await admit(exchange, raw)
     if exchange.client == "responses":
         exchange.turn = begin_response(exchange, admitted, recalled)

@@ -26,7 +26,8 @@ _MARKS = (b'"previous_response_id"', b'"conversation"', b'"item_reference"', b'"
 @dataclass(slots=True)
 class Recalled:
     """What a request has referred to. `raw`: the request as it reads without that. `sent`: its own input, as JSON.
-    `chain`: the turns before it; `base`: see `KeptTurn`. `conversation`: the one that it is to become part of."""
+    `chain`: the turns before it; `base`: see `KeptTurn`. `conversation`: the one that it is to become part of. `whole`:
+    all that a backend is asked with, as JSON, where a connection remembers turns that the store does not know."""
 
     raw: bytes
     sent: bytes
@@ -34,6 +35,7 @@ class Recalled:
     conversation: str | None = None
     chain: list[str] = field(default_factory=list)
     base: tuple[str, int] | None = None
+    whole: bytes | None = None
 
 
 def may_refer(raw: bytes) -> bool:
@@ -63,6 +65,7 @@ class _Recalling:
         self._tenant = exchange.tenant_name
         self._left = exchange.body_limit  # bytes of what may be put in front
         self._vendor = vendor_of(exchange, wire)
+        self._memory = exchange.memory
 
     async def recalled(self) -> Recalled | None:
         wire = self._wire
@@ -95,11 +98,18 @@ class _Recalling:
         if resolved is not own:
             wire = {**wire, "input": resolved}
         found.sent = dumps(wire.get("input", []))
-        found.raw = dumps(continued(wire, history, foreign=self._vendor is not None))
+        whole = continued(wire, history, foreign=self._vendor is not None)
+        found.raw = dumps(whole)
+        if self._memory is not None:
+            found.whole = dumps([*history, *resolved])
+            if previous in self._memory:
+                found.sent, found.chain = found.whole, []  # the store does not know what comes before
         return found
 
     async def _turns(self, previous: str) -> list[KeptTurn] | None:
         """That turn and all before it, the first one first; None for one that the vendor keeps."""
+        if self._memory is not None and (remembered := self._memory.get(previous)) is not None:
+            return [self._read(remembered)]
         value = (await self._store.get(self._tenant, "response", [previous])).get(previous)
         if value is None:
             if self._vendor is not None:

@@ -2,22 +2,29 @@
 
 import re
 
+from aiohttp.web import StreamResponse
+
+from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import dumps, loads
-from proxy.protocols.fields import Wire, is_object
+from proxy.canonical.reply import ReplyContext
+from proxy.canonical.usage import Usage
+from proxy.protocols.fields import Wire, flag, invalid, is_object
 from proxy.server import ids
-from proxy.server.admission import Admitted
+from proxy.server.admission import Admitted, admit
 from proxy.server.exchange import Exchange
 from proxy.server.keeping import Keeping, now, unavailable
 from proxy.server.recalling import Recalled, keeps_own, no_conversation
 from proxy.server.turns import Turn
 from proxy.settings.snapshot import StateSettings
 from proxy.state import Append, Conflict, Key, Put, StoreFailed, Write
-from proxy.translation.codecs import listed_items
-from proxy.translation.kept_turns import ending_of, last_event, told_events, told_response, write_turn
+from proxy.translation import pair
+from proxy.translation.codecs import echo_of, listed_items, queued_response, write_usage
+from proxy.translation.kept_turns import ending_of, last_event, response_event, told_events, told_response, write_turn
 from proxy.translation.pair import Peek
 from proxy.translation.passed_body import with_members
 from proxy.translation.prepared import Prepared
 
+_MULTI_AGENT = "responses_multi_agent"  # a feature of the vendor's own (responses.md 17)
 _ENCRYPTED = "reasoning.encrypted_content"
 _ID = re.compile(rb'"id"\s*:\s*"(resp_[^"\\]{1,256})"')
 
@@ -25,16 +32,20 @@ _ID = re.compile(rb'"id"\s*:\s*"(resp_[^"\\]{1,256})"')
 def begin_response(exchange: Exchange, admitted: Admitted, recalled: Recalled | None) -> Turn | None:
     """What is to be kept of a request of Responses; None for nothing."""
     runtime, served = exchange.gateway.runtime, admitted.served
+    if _MULTI_AGENT in exchange.request.headers.get("OpenAI-Beta", "") and served.backend.protocol != "responses":
+        message = "OpenAI-Beta: several agents are not to be had with this model."
+        raise Rejected(Error(ErrorClass.UNSUPPORTED, message, reason=Reason.LOSS_REFUSED))
     keeping, settings = runtime.keeping, exchange.gateway.settings.state
     if keeping is None or settings is None:
         return None
     store = admitted.seen.wire.get("store")
-    if recalled is None and served.backend.protocol == "responses" and keeps_own(served):
+    remembers = exchange.memory is not None and store is False
+    if recalled is None and not remembers and served.backend.protocol == "responses" and keeps_own(served):
         others = [one for one in exchange.gateway.served.values() if one.backend.protocol == "responses"]
         return (
             VendorTurn(exchange, keeping, settings, served.backend.name) if store is not False and others[1:] else None
         )
-    if recalled is None and store is False:
+    if recalled is None and not remembers and store is False:
         return None
     return ResponseTurn(exchange, keeping, settings, admitted.seen, recalled)
 
@@ -55,6 +66,7 @@ class ResponseTurn(Turn):
         self._sent = self._recalled.sent if recalled is not None else dumps(seen.wire.get("input"))
         self._key = Key(exchange.tenant_name, "response", ids.kept_id("resp_"))
         self._passes = False
+        self._memory = exchange.memory
         conversation = self._recalled.conversation
         self._told: Wire = {
             "id": self._key.id,
@@ -97,6 +109,7 @@ class ResponseTurn(Turn):
 
     async def _keep(self, response: bytes) -> bytes:
         """The response that the client is told: the same, unless it could not be kept. Raises `Rejected`."""
+        self._remember(response)
         writes = self._writes(response)
         if not writes:
             return response
@@ -112,6 +125,26 @@ class ResponseTurn(Turn):
             return told_response(response, {"store": False})
         self._keeping.works()
         return response
+
+    def _remember(self, response: bytes) -> None:
+        """The newest response of a connection can be continued in it, whether or not it is kept."""
+        if self._memory is not None:
+            self._memory.clear()
+            whole = self._recalled.whole or self._sent
+            if not self._stores and len(response) + len(whole) <= self._settings.most:
+                self._memory[self._key.id] = write_turn(response, whole, ())
+
+    async def warmed(self, wire: Wire, model: str) -> bytes:
+        """The events of a response that only prepares what a later one continues (responses.md 16.1)."""
+        context = ReplyContext("", model, int(now()), reply_id=self._key.id)
+        context.echo = {**echo_of(wire), **{name: value for name, value in self._told.items() if name != "id"}}
+        begun = {**queued_response(context), "status": "in_progress"}
+        ended = {**begun, "status": "completed", "completed_at": context.now, "usage": write_usage(Usage())}
+        kept = loads(await self._keep(dumps(ended)))
+        events = (("created", begun), ("in_progress", begun), ("completed", kept if is_object(kept) else ended))
+        return b"".join(
+            response_event(f"response.{name}", number, shown) for number, (name, shown) in enumerate(events)
+        )
 
     def _writes(self, response: bytes) -> list[Write]:
         recalled, expires = self._recalled, now() + self._settings.ttl
@@ -192,3 +225,22 @@ class VendorTurn(Turn):
             return  # what a backend says must not take the place of what is there
         except StoreFailed as error:
             self._keeping.failed(error)
+
+
+async def warm_up(exchange: Exchange, raw: bytes, recalled: Recalled | None) -> StreamResponse | None:
+    """The answer to a request that is to prepare state alone; None for any other. Raises `Rejected`."""
+    keeping, settings = exchange.gateway.runtime.keeping, exchange.gateway.settings.state
+    if exchange.memory is None or b'"generate"' not in raw:
+        return None
+    wire = loads(raw)
+    if not is_object(wire) or flag(wire, "generate", ()) is not False:
+        return None
+    if keeping is None or settings is None:
+        invalid(("generate",), "can't be false here: nothing is kept that a later request could continue.")
+    admitted = await admit(exchange, with_members(raw, {"generate": True}))
+    pair.read_request(admitted.seen)
+    turn = ResponseTurn(exchange, keeping, settings, admitted.seen, recalled)
+    response = await exchange.begin()
+    await response.write_eof(await turn.warmed(admitted.seen.wire, admitted.seen.model))
+    exchange.outcome = "ok"
+    return response

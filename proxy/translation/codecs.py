@@ -236,5 +236,6 @@ as_items, listed_item, listed_items, sent_items = (
 place_of = responses.place_of  # which response an item's id is of
 # What is told of a response before it has begun, and of one that failed.
 queued_response, echo_of, failure_of = responses.queued_response, responses.echo_of, responses.failure_of
+write_usage = responses.write_usage
 # What ends a stream of Responses that passes through and has no end of its own.
 MissingEnd = responses.MissingEnd

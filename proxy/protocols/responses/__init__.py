@@ -15,6 +15,7 @@ from proxy.protocols.responses.stored_items import as_items, listed_item, listed
 from proxy.protocols.responses.stream_reader import StreamReader
 from proxy.protocols.responses.stream_writer import StreamWriter
 from proxy.protocols.responses.tables import HOSTED_TYPES
+from proxy.protocols.responses.usage import write_usage
 
 __all__ = [
     "HOSTED_NAMES",
@@ -40,4 +41,5 @@ __all__ = [
     "write_error",
     "write_reply",
     "write_request",
+    "write_usage",
 ]
