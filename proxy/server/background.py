@@ -45,8 +45,8 @@ from proxy.upstream.pool import Answer, Body
 
 Answering = Callable[[Exchange, Admitted], Awaitable[StreamResponse]]
 
-LEASE = 15.0  # seconds
-_RENEW_EVERY = LEASE / 3
+LEASE = 10.0  # seconds
+_RENEW_EVERY = LEASE / 4
 _UNKEPT_FOR = 600.0  # seconds, with `store: false` (responses.md 20)
 
 log = logging.getLogger("dragoman")

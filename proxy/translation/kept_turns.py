@@ -13,7 +13,6 @@ from proxy.protocols.fields import Wire, as_object, is_object
 from proxy.translation.codecs import as_items, failure_of, place_of, sent_items
 
 _RESPONSE = re.compile(rb'"response"\s*:\s*')  # in an event, its first: only plain values stand before it
-_LAST_EVENT = re.compile(rb"(?:\A|\n)(event: response\.(?:completed|incomplete)\r?\n)")
 _WITH_RESPONSE = re.compile(
     rb"^data:[ \t]*(\{.*\"type\"\s*:\s*"
     rb"\"response\.(?:created|queued|in_progress|completed|incomplete|failed)\".*\})\r?$",
@@ -83,10 +82,17 @@ def read_turn(value: bytes) -> KeptTurn:
 
 def last_event(out: bytes) -> int:
     """Where in a stream's last bytes the event begins that ends it well; -1 when none does."""
-    begins = -1
-    for found in _LAST_EVENT.finditer(out):
-        begins = found.start(1)
-    return begins
+    return max(_begins(out, b"event: response.completed"), _begins(out, b"event: response.incomplete"))
+
+
+def _begins(out: bytes, line: bytes) -> int:
+    """Where the last such line stands. What a model said can't look like it: its line ends are escaped."""
+    at = out.rfind(line)
+    while at >= 0:
+        if out[at + len(line) : at + len(line) + 1] in (b"\n", b"\r") and (at == 0 or out[at - 1 : at] == b"\n"):
+            return at
+        at = out.rfind(line, 0, at)
+    return -1
 
 
 def ending_of(event: bytes) -> Ending | None:
