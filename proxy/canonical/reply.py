@@ -48,6 +48,7 @@ class ReplyContext:
     model: str
     now: int = 0
     model_override: str | None = None  # `response_model: alias`
+    reply_id: str | None = None  # under which the proxy keeps the reply; None: it follows from the backend's
     native_finish_reason: bool = False  # the option of this name
     responses_done: bool = False  # likewise
     reasoning_field: Literal["reasoning_content", "reasoning", "both"] = "reasoning_content"  # likewise

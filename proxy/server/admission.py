@@ -70,12 +70,13 @@ class Admission:
     ) -> None:
         spending.settle(self._exchange)
 
-    def identify(self) -> None:
-        """Find out who calls. Raises `Rejected` for whom the endpoint is not."""
-        _identify(self._exchange)
+    def identify(self, *, kept: bool = False) -> None:
+        """Find out who calls. Raises `Rejected` for whom the endpoint is not. `kept`: what it is about is kept for each
+        tenant apart, so none can reach another's."""
+        _identify(self._exchange, kept=kept)
 
 
-def _identify(exchange: Exchange) -> None:
+def _identify(exchange: Exchange, *, kept: bool) -> None:
     gateway, request = exchange.gateway, exchange.request
     tenants, endpoint = gateway.tenants, exchange.endpoint
     if tenants is None or endpoint is None:  # a path that does not exist is told to anyone
@@ -101,7 +102,7 @@ def _identify(exchange: Exchange) -> None:
         raise
     uses.count_auth(None)
     policy.check_protocol(exchange.client, of_both=exchange.client == "chat" and not exchange.route.startswith(_CHAT))
-    policy.check_endpoint(endpoint, own_key=found.tenant.upstream.mode != "shared")
+    policy.check_endpoint(endpoint, own_key=kept or found.tenant.upstream.mode != "shared")
     if (most := found.tenant.limits.max_body_bytes) is not None:
         exchange.body_limit = min(exchange.body_limit, most)
 

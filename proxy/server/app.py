@@ -15,13 +15,16 @@ from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.server.admission import Admission
 from proxy.server.counting import count_tokens
 from proxy.server.exchange import Exchange
-from proxy.server.generation import generate
+from proxy.server.generation import generate, generate_over_websocket
 from proxy.server.models import list_models, one_model
 from proxy.server.passthrough import class_of, owners_of, pass_through, raw_path
 from proxy.server.probes import PROBES
 from proxy.server.reply import Reply
 from proxy.server.runtime import Runtime
+from proxy.server.stored import stored_handler
+from proxy.server.stored_access import steps_of
 from proxy.server.telling import tell
+from proxy.server.websocket import wants_websocket
 from proxy.settings.tenants import EndpointClass
 from proxy.translation.codecs import ClientProtocol
 
@@ -32,11 +35,13 @@ log = logging.getLogger("dragoman")
 
 class Endpoint(NamedTuple):
     """`client`: the protocol that its callers speak; None: their headers tell. `kind`: its class in the policies of
-    tenants; None for what does not exist, which is open to anyone."""
+    tenants; None for what does not exist, which is open to anyone. `kept`: of what the proxy keeps itself, for each
+    tenant apart."""
 
     client: ClientProtocol | None
     handle: Handler
     kind: EndpointClass | None
+    kept: bool = False
 
 
 # Paths without their version, which may be left out.
@@ -70,7 +75,7 @@ class App:
         if endpoint is None:
             if request.method in ("GET", "HEAD") and (probe := PROBES.get(path)):
                 return probe(self._runtime, request)
-            endpoint = _endpoint_for(request, path)
+            endpoint = _kept_endpoint(self._runtime, request) or _endpoint_for(request, path)
         runtime = self._runtime
         client, route = endpoint.client or speaks(request), _route_name(endpoint, path)
         exchange = Exchange(runtime.gateway, request, client, route, endpoint.kind)
@@ -90,7 +95,7 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
     try:
         runtime = exchange.gateway.runtime
         runtime.load.check(exchange.gateway.settings.capacity, len(runtime.open))
-        admission.identify()
+        admission.identify(kept=endpoint.kept)
         response = await endpoint.handle(exchange)
         if exchange.bytes_out > _AT_ONCE and isinstance(response, Reply):
             await _write_watched(exchange, response)
@@ -148,11 +153,21 @@ def _unversioned(path: str) -> str:
     return path.removeprefix(_VERSION) if path.startswith(_VERSION + "/") else path
 
 
+def _kept_endpoint(runtime: Runtime, request: BaseRequest) -> Endpoint | None:
+    """The endpoint of something that the proxy keeps, where it keeps anything."""
+    if runtime.keeping is None:
+        return None
+    found = stored_handler(request.method, steps_of(request))
+    return Endpoint(*found, "stored", kept=True) if found is not None else None
+
+
 def _endpoint_for(request: BaseRequest, path: str) -> Endpoint:
     """The endpoint of a path that is not fixed, or the one that says that there is none."""
     bare = _unversioned(path).rstrip("/") or "/"
     if found := ENDPOINTS.get((request.method, bare)):
         return found
+    if (request.method, bare) == ("GET", "/responses") and wants_websocket(request):
+        return _SOCKET
     if path in PROBES or any(known == bare for _, known in ENDPOINTS):
         return _WRONG_METHOD
     if bare.startswith("/models/") and request.method == "GET":
@@ -179,6 +194,7 @@ async def _refuse_method(exchange: Exchange) -> StreamResponse:
 
 _NOWHERE = Endpoint(None, _refuse_path, None)
 _WRONG_METHOD = Endpoint(None, _refuse_method, None)
+_SOCKET = Endpoint("responses", generate_over_websocket, "generate")
 _ONE_MODEL = Endpoint(None, one_model, "models")
 _PASSED_CLASSES: tuple[EndpointClass, ...] = ("generate", "stored", "other")
 _PASSED_BY_CLASS = {kind: Endpoint(None, pass_through, kind) for kind in _PASSED_CLASSES}
@@ -189,5 +205,5 @@ def _route_name(endpoint: Endpoint, path: str) -> str:
     if endpoint is _NOWHERE:
         return "unmatched"
     bare = _unversioned(path).rstrip("/")
-    fixed = endpoint.handle not in (one_model, pass_through)
+    fixed = endpoint.handle not in (one_model, pass_through) and not endpoint.kept
     return bare if fixed else "/" + bare.split("/")[1]

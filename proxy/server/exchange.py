@@ -24,6 +24,7 @@ from proxy.server.reply import Reply
 from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
 from proxy.server.times import Times
 from proxy.server.transcript import RecordedResponse
+from proxy.server.turns import Turn
 from proxy.server.watch import Watch
 from proxy.settings import LossPolicy
 from proxy.settings.tenants import EndpointClass, Price
@@ -58,8 +59,9 @@ class Exchange:
 
     `admitted`: a backend may be asked (see `admission.py`). `counting`: what the answer used must be known; `spent` is
     that, in the end, and `cost` what it cost, in micro-dollars. `logged_reason`: the true one where the client is told
-    another. `alias`: the pattern of the configuration that the model matched. `failure`: what went wrong, if it did.
-    `tools`: those that the request declares.
+    another. `turn`: what is to be kept of it; `memory`: what its connection remembers, of a WebSocket. `alias`: the
+    pattern of the configuration that the model matched. `failure`: what went wrong, if it did. `tools`: those that the
+    request declares.
 
     `raw`: the client's request, as long as it may have to be read again. `alive`: the backend has begun to answer.
     `resends`: how often the same was asked of the same backend before. `fallback_from`: the upstream in whose place
@@ -95,6 +97,7 @@ class Exchange:
         "lease",
         "logged_reason",
         "loss_policy",
+        "memory",
         "model",
         "model_requested",
         "outcome",
@@ -116,6 +119,7 @@ class Exchange:
         "stream",
         "times",
         "tools",
+        "turn",
         "upstream_id",
         "usage",
         "watch",
@@ -149,6 +153,8 @@ class Exchange:
         self.failure: Failure | None = None
         self.served: Served | None = None
         self.prepared: Prepared | None = None
+        self.turn: Turn | None = None
+        self.memory: dict[str, bytes] | None = None
         self.loss_policy = LossPolicy()
         self.model_requested: str | None = None
         self.model: str | None = None
@@ -200,6 +206,11 @@ class Exchange:
     def losses(self) -> list[Loss]:
         """What has been lost, or refused, by now."""
         return self.prepared.losses if self.prepared is not None else self.refused_losses
+
+    @property
+    def tenant_name(self) -> str:
+        """Empty where there are no tenants."""
+        return self.caller.tenant.name if self.caller is not None else ""
 
     @property
     def begun(self) -> bool:
@@ -300,8 +311,7 @@ class Exchange:
 
     def scope(self, backend: Backend) -> Scope:
         """Whose envelopes this client may bring back to the backend."""
-        caller = self.caller
-        return self.gateway.scope(backend, self.account(backend), caller.tenant.name if caller is not None else "")
+        return self.gateway.scope(backend, self.account(backend), self.tenant_name)
 
     # ---- what the client gets
 

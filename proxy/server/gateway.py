@@ -201,26 +201,31 @@ def secrets_of(settings: Settings) -> Iterator[str]:
         yield settings.key_pepper.get_secret_value().decode()
     if settings.admin_token is not None:
         yield settings.admin_token.get_secret_value()
-    if settings.shared_limits is not None and (
-        password := urlsplit(settings.shared_limits.url.get_secret_value()).password
-    ):
-        yield from (password, unquote(password))
+    for store in (settings.shared_limits, settings.state):
+        if store is not None and (password := urlsplit(store.url.get_secret_value()).password):
+            yield from (password, unquote(password))
+    for content_key in settings.state.keys if settings.state is not None else ():
+        yield from _written(content_key.get_secret_value())
     if settings.traces is not None:
         for value in settings.traces.headers.values():
             yield from (value.get_secret_value(), value.get_secret_value().partition(" ")[2])
     for upstream in settings.upstreams.values():
-        if host_dialect(upstream.base_url) == "generic":
-            address = urlsplit(upstream.base_url)
-            # A bare host may be an ordinary word.
-            yield address.hostname if address.hostname and "." in address.hostname else address.netloc
-        if upstream.api_key is not None:
-            yield upstream.api_key.get_secret_value()
-        for spare in upstream.spare_keys:
-            yield spare.get_secret_value()
-        for value in upstream.headers.values():
-            yield value.get_secret_value()
-        if upstream.proxy is not None and (password := urlsplit(upstream.proxy.get_secret_value()).password):
-            yield from (password, unquote(password))
+        yield from _secrets_of_upstream(upstream)
+
+
+def _secrets_of_upstream(upstream: Upstream) -> Iterator[str]:
+    if host_dialect(upstream.base_url) == "generic":
+        address = urlsplit(upstream.base_url)
+        # A bare host may be an ordinary word.
+        yield address.hostname if address.hostname and "." in address.hostname else address.netloc
+    if upstream.api_key is not None:
+        yield upstream.api_key.get_secret_value()
+    for spare in upstream.spare_keys:
+        yield spare.get_secret_value()
+    for value in upstream.headers.values():
+        yield value.get_secret_value()
+    if upstream.proxy is not None and (password := urlsplit(upstream.proxy.get_secret_value()).password):
+        yield from (password, unquote(password))
 
 
 def _written(key: bytes) -> Iterator[str]:

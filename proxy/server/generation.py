@@ -10,15 +10,22 @@ from aiohttp.web import StreamResponse
 from multidict import CIMultiDict
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
-from proxy.canonical.jsontext import loads
-from proxy.server.admission import admit
+from proxy.canonical.jsontext import dumps, loads
+from proxy.server.admission import Admitted, admit
 from proxy.server.answers import Passed, note_estimate
 from proxy.server.attempts import Attempts
+from proxy.server.background import begin_job, wants_background
 from proxy.server.bodies import read_json
+from proxy.server.chat_turns import begin_completion
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
+from proxy.server.recalling import recall
 from proxy.server.relay import Relay
+from proxy.server.response_turns import ResponseTurn, begin_response, warm_up
+from proxy.server.stored_streams import resume
+from proxy.server.thread_turns import recall_thread
+from proxy.server.websocket import converse
 from proxy.server.whole import ask_whole
 from proxy.settings import ModelRoute
 from proxy.settings.tenants import Tenant
@@ -37,7 +44,49 @@ _TAKES_METADATA = frozenset({"openai", "azure"})  # families; others refuse what
 
 async def generate(exchange: Exchange) -> StreamResponse:
     """Read, route, translate, ask, and answer. Raises `Rejected`."""
-    attempts = Attempts(exchange, await admit(exchange, await read_json(exchange)))
+    return await generate_from(exchange, await read_json(exchange))
+
+
+async def generate_over_websocket(exchange: Exchange) -> StreamResponse:
+    """The same, as often as the client asks over its connection."""
+    return await converse(exchange, generate_from)
+
+
+async def generate_from(exchange: Exchange, raw: bytes) -> StreamResponse:
+    """The answer to a request that has been read. Raises `Rejected`."""
+    try:
+        return await _generate(exchange, raw)
+    finally:
+        if exchange.turn is not None:
+            exchange.turn.left()
+
+
+async def _generate(exchange: Exchange, raw: bytes) -> StreamResponse:
+    recalled = None
+    match exchange.client:
+        case "responses":
+            recalled = await recall(exchange, raw)
+            raw = raw if recalled is None else recalled.raw
+        case "messages":
+            raw = await recall_thread(exchange, raw)
+        case _:
+            pass
+    if exchange.client == "responses" and (asked := wants_background(exchange, raw, recalled)) is not None:
+        job = await begin_job(exchange, asked, recalled, _answer)
+        return await resume(exchange, job.key, -1) if job.streams else exchange.respond(200, dumps(job.response))
+    if exchange.client == "responses" and (warmed := await warm_up(exchange, raw, recalled)) is not None:
+        return warmed
+    admitted = await admit(exchange, raw)
+    if exchange.client == "responses":
+        exchange.turn = begin_response(exchange, admitted.served, admitted.seen, recalled)
+    elif exchange.client == "chat":
+        exchange.turn = begin_completion(exchange, admitted.served, admitted.seen)
+    return await _answer(exchange, admitted)
+
+
+async def _answer(exchange: Exchange, admitted: Admitted) -> StreamResponse:
+    """Translate, ask, and answer, in as many attempts as it takes. Raises `Rejected`."""
+    attempts = Attempts(exchange, admitted)
     try:
         return await attempts.run(partial(_attempt, exchange, attempts))
     except Passed as passed:
@@ -105,8 +154,23 @@ def _prepare_for(exchange: Exchange, attempts: Attempts, served: Served, seen: P
     target = exchange.gateway.target(route, attempts.model, served)
     exchange.model = target.model
     options = _options(exchange, route, served, target.model)
+    if exchange.fallback_from is not None:
+        _turn_again(exchange, served, seen)
+    turn = exchange.turn
+    if turn is not None:
+        turn.bind(seen, same_protocol=seen.client == target.protocol)
     prepared = exchange.prepared = pair.prepare(seen, target, options)
+    if turn is not None:
+        turn.adorn(prepared)
     return prepared
+
+
+def _turn_again(exchange: Exchange, served: Served, seen: Peek) -> None:
+    """What the first target would have kept by itself is kept here if another one answers in its place."""
+    if exchange.client == "responses" and not isinstance(exchange.turn, ResponseTurn):
+        exchange.turn = begin_response(exchange, served, seen, None)
+    elif exchange.client == "chat" and exchange.turn is None:
+        exchange.turn = begin_completion(exchange, served, seen)
 
 
 def _options(exchange: Exchange, route: ModelRoute, served: Served, model: str) -> Options:
@@ -166,4 +230,6 @@ async def _whole(exchange: Exchange, served: Served, prepared: Prepared, headers
         body = await ask_whole(exchange, served, prepared, headers, exchange.watch)
     exchange.usage, exchange.stop = prepared.usage, prepared.stop
     note_estimate(exchange, prepared)
+    if exchange.turn is not None:
+        body = await exchange.turn.end_whole(body)
     return exchange.respond(200, body)

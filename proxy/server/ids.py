@@ -22,6 +22,11 @@ def request_id() -> str:
     return "req_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
+def kept_id(prefix: str) -> str:
+    """The id of something that is kept: the prefix and 48 hex digits that nobody can guess. It sorts by its time."""
+    return f"{prefix}{time.time_ns() // 1_000_000:012x}{os.urandom(18).hex()}"
+
+
 def client_id(text: str | None) -> str | None:
     """An id that the client gave, for the log only: at most 128 visible ASCII characters, else None."""
     if text and len(text) <= 128 and text.isascii() and text.isprintable() and " " not in text:

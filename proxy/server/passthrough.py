@@ -91,12 +91,12 @@ def _plain(path: str) -> str:
     return unquote(path).rstrip("/")
 
 
-async def pass_through(exchange: Exchange) -> StreamResponse:
-    """Forward the request and its answer as they are. Raises `Rejected`."""
+async def pass_through(exchange: Exchange, to: Served | None = None) -> StreamResponse:
+    """Forward the request and its answer as they are. `to`: where, if that is known. Raises `Rejected`."""
     path = raw_path(exchange.request)
     owners = owners_of(exchange.request.method, path, messages_client=exchange.client == "messages")
     _check_price(exchange, path)
-    body, served, attempts = await _read(exchange, owners, path)
+    body, served, attempts = await _read(exchange, owners, path, to)
     exchange.served = served
     try:
         if attempts is None:
@@ -172,12 +172,12 @@ def _check_price(exchange: Exchange, path: str) -> None:
 
 
 async def _read(
-    exchange: Exchange, owners: tuple[Protocol, ...], path: str
+    exchange: Exchange, owners: tuple[Protocol, ...], path: str, to: Served | None
 ) -> tuple[bytes | _Upload | None, Served, Attempts | None]:
     """The body and where it goes; what names a model may go to several. A form with files is not looked into, nor what
     comes compressed and is no JSON."""
     request, caller = exchange.request, exchange.caller
-    served = _first(exchange, owners)
+    served = to or _first(exchange, owners)
     if not request.body_exists:
         await admit_without_model(exchange, served)
         return None, served, None

@@ -137,8 +137,18 @@ class Relay(ClientStream):
 
     # ---- toward the client
 
+    async def _write(self, out: bytes) -> None:
+        turn = self._exchange.turn
+        await super()._write(out if turn is None else turn.told(out))
+
     async def _deliver(self, out: bytes) -> StreamResponse:
         """Write the last bytes of an answer that is whole."""
+        if (turn := self._exchange.turn) is not None:
+            begun, out = turn.parted(out)
+            if begun and self._response is None:
+                await self._write(begun)  # the first byte waits for no store
+                begun = b""
+            out = (turn.told(begun) if begun else b"") + await turn.end_stream(out)
         self._exchange.outcome = "ok"
         return await self._end(out)
 

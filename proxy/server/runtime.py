@@ -8,6 +8,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from proxy.server.gateway import Gateway
+from proxy.server.keeping import keeping_of
 from proxy.server.limits_keeping import LimitsKeeping
 from proxy.server.load import Load
 from proxy.server.local_tokenizers import Tokenizers
@@ -60,6 +61,7 @@ class Runtime:
         self.failed_checks = ["started"]
         self.draining = False
         self.span_export = _span_export(settings, self.metrics)
+        self.keeping = keeping_of(settings)
         self.pool = Pool()
         self.clock: Callable[[], float] = time.monotonic
         self.random: Callable[[], float] = random.random
@@ -139,6 +141,8 @@ class Runtime:
         await self.limiter.close()
         if self._keeping is not None:
             await self._keeping.close()
+        if self.keeping is not None:
+            await self.keeping.close()
         await self.pool.close()
         self.tokenizers.close()
         if self.span_export is not None:

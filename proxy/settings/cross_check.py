@@ -14,7 +14,7 @@ from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, Address, ProtocolName
 from proxy.settings.spelling import did_you_mean
 from proxy.settings.targets import targets_of
 from proxy.settings.units import parse_duration
-from proxy.settings.values import parse_address
+from proxy.settings.values import is_redis, parse_address
 from proxy.upstream.dialects import UnknownDialect, dialect_for
 
 
@@ -116,11 +116,17 @@ def _check_state(document: Document) -> None:
     state = document.root.get("state")
     if not isinstance(state, dict):
         return
-    shared = state.get("url", "none:") != "none:"
+    url = state.get("url")
+    shared = isinstance(url, str) and is_redis(url)
     if "on_failure" in state and not shared:
-        document.note(("state", "on_failure"), "means nothing without a store in url")
+        document.note(("state", "on_failure"), "means nothing without a Redis or Valkey server in url")
+    for name in ("ttl", "content_keys", "max_stored"):
+        if name in state and url == "none:":
+            document.note(("state", name), "means nothing where nothing is kept: url is none:")
     if "limits_file" in state and shared:
-        document.note(("state", "limits_file"), "means nothing beside a store in url, which keeps what was used itself")
+        document.note(
+            ("state", "limits_file"), "means nothing beside a server in url, which keeps what was used itself"
+        )
 
 
 def _check_proxies(document: Document) -> None:

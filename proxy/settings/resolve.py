@@ -14,6 +14,7 @@ from proxy.settings.schema import (
     ModelEntry,
     ModelProfileEntry,
     SettingsFile,
+    StateSection,
     TargetEntry,
     TimeoutsSection,
     UpstreamEntry,
@@ -28,13 +29,18 @@ from proxy.settings.snapshot import (
     RouteTarget,
     Settings,
     SharedLimits,
+    StateSettings,
     Timeouts,
     Upstream,
 )
 from proxy.settings.telemetry import Traces
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenants import Tenant
+from proxy.settings.values import is_redis
 from proxy.translation.profiles import base_profile
+
+MEMORY_TTL = 3600.0  # seconds: of what no other process can see (mapping.md 11.2)
+STORE_TTL = 30 * 86_400.0
 
 
 def resolve(file: SettingsFile) -> Settings:
@@ -61,8 +67,9 @@ def resolve(file: SettingsFile) -> Settings:
         trusted_proxies=tuple(file.trusted_proxies),
         trust_request_id_from=tuple(file.trust_request_id_from),
         admin_token=file.admin_token,
-        shared_limits=SharedLimits(file.state.url, file.state.on_failure) if file.state.url is not None else None,
+        shared_limits=_shared_limits(file.state),
         limits_file=file.state.limits_file,
+        state=_state(file.state),
         tenant_label=file.telemetry.metrics.tenant_label,
         log_format=file.telemetry.logs.format,
         traces=_traces(file.telemetry.traces),
@@ -78,6 +85,18 @@ def _merge(base: Timeouts, section: TimeoutsSection) -> Timeouts:
     if given.get("commit_after") == "never":
         given["commit_after"] = None
     return replace(base, **given)
+
+
+def _shared_limits(section: StateSection) -> SharedLimits | None:
+    return SharedLimits(section.url, section.on_failure) if is_redis(section.url.get_secret_value()) else None
+
+
+def _state(section: StateSection) -> StateSettings | None:
+    url = section.url.get_secret_value()
+    if url == "none:":
+        return None
+    default = MEMORY_TTL if url == "memory:" else STORE_TTL
+    return StateSettings(section.url, section.ttl or default, tuple(section.content_keys), section.max_stored)
 
 
 def _traces(section: TracesSection | None) -> Traces | None:
@@ -117,6 +136,7 @@ def _upstream(entry: UpstreamEntry, timeouts: Timeouts) -> Upstream:
         trace_forward=entry.trace_forward,
         breaker=_breaker(entry.breaker),
         retries=replace(Retries(), **entry.retries.model_dump(exclude_none=True)),
+        state=entry.state,
     )
 
 

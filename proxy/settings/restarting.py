@@ -21,9 +21,10 @@ def needs_restart(running: Settings, new: Settings) -> list[str]:
         "capacity.backlog": running.capacity.backlog != new.capacity.backlog,
         "workers": running.workers != new.workers,
         "state.url": _store(running) != _store(new),
+        "state.content_keys": _content_keys(running) != _content_keys(new),
         "state.limits_file": running.limits_file != new.limits_file,
         "telemetry.logs.format": running.log_format != new.log_format,
-        "state.on_failure": _store(running) == _store(new) and running.shared_limits != new.shared_limits,
+        "state.on_failure": _store(running) == _store(new) and _on_failure(running) != _on_failure(new),
         "telemetry.traces": new.traces is not None and _receiver(running) != _receiver(new),
     }
     return [key for key, differs in changed.items() if differs]
@@ -38,5 +39,13 @@ def _receiver(settings: Settings) -> tuple[str, dict[str, str]] | None:
 
 
 def _store(settings: Settings) -> str | None:
-    shared = settings.shared_limits
+    shared = settings.state or settings.shared_limits
     return None if shared is None else shared.url.get_secret_value()
+
+
+def _on_failure(settings: Settings) -> str | None:
+    return None if settings.shared_limits is None else settings.shared_limits.on_failure
+
+
+def _content_keys(settings: Settings) -> list[bytes]:
+    return [] if settings.state is None else [key.get_secret_value() for key in settings.state.keys]

@@ -1,18 +1,26 @@
 """The configuration file as it is written: which keys there are.
 
-A key that this version knows but doesn't act on yet is an error (`NotYet`), since an operator who sets a limit
+A value that this version knows but does not act on yet is an error (`only`), since an operator who sets a limit
 must not find out later that there was none. `resolve.py` turns these models into what the server uses.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from proxy.canonical.request import Effort
 from proxy.canonical.target import ThinkingType
 from proxy.settings.files import CaFile, ClientCert, KeptFile, SecretFile, TokenizerFile
 from proxy.settings.section import Section
-from proxy.settings.snapshot import ADMIN_LISTEN, LISTEN, MAX_BODY, MOST_CHOICES, MOST_WORKERS, ProtocolName
+from proxy.settings.snapshot import (
+    ADMIN_LISTEN,
+    LISTEN,
+    MAX_BODY,
+    MAX_STORED,
+    MOST_CHOICES,
+    MOST_WORKERS,
+    ProtocolName,
+)
 from proxy.settings.telemetry_schema import TracesSection
 from proxy.settings.tenant_schema import PriceEntry, TenantEntry, TenantPolicySection
 from proxy.settings.values import (
@@ -26,11 +34,9 @@ from proxy.settings.values import (
     Glob,
     HeaderName,
     IpNetwork,
-    LimitsUrl,
     ListenAddress,
     Loss,
     NotNull,
-    NotYet,
     OrDefault,
     OrName,
     OrOff,
@@ -40,6 +46,7 @@ from proxy.settings.values import (
     ProxyUrl,
     Secret,
     Size,
+    StateUrl,
     only,
 )
 
@@ -111,6 +118,7 @@ class UpstreamEntry(Section):
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"
+    state: Literal["auto", "proxy", "backend"] = "auto"
     breaker: Annotated[BreakerSection, OrOff, OrDefault] = BreakerSection()
     retries: Annotated[RetriesSection, OrDefault] = RetriesSection()
 
@@ -177,10 +185,12 @@ class ModelProfileEntry(Section):
 
 
 class StateSection(Section):
-    url: LimitsUrl = None
+    url: StateUrl = SecretStr("memory:")
     limits_file: KeptFile | None = None
     carrier_keys: list[CarrierKey] = []
-    ttl: NotYet = None
+    content_keys: list[CarrierKey] = []
+    ttl: PositiveDuration | None = None
+    max_stored: Size = MAX_STORED
     reasoning_cache: bool = False
     on_failure: Literal["open", "closed", "local"] = "local"
 

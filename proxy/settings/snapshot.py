@@ -49,6 +49,7 @@ LISTEN = Address("127.0.0.1", 8080)
 ADMIN_LISTEN = Address("127.0.0.1", 9090)
 MAX_BODY = 32 * 2**20
 MOST_WORKERS = 128
+MAX_STORED = 16 * 2**20
 MOST_CHOICES = 16  # that `fan_out` may allow: each is a request of its own, all at once
 
 
@@ -126,9 +127,10 @@ class Upstream:
     """A backend.
 
     `base_url` ends in its version, without a slash: `/messages` and the like are appended to it; or its version is a
-    query, which goes behind them. `api_key`: None passes the client's own key on. `spare_keys`: what to ask with where
-    that is refused or used up, in this order. `dialect`: None goes by the host. `max_connections`: None is no limit.
-    `timeouts` are already merged with the general ones. `breaker`: None never leaves it alone.
+    query, which goes behind them. `state`: who keeps what clients of its own protocol want to be kept; `auto`: backends
+    of Responses and Anthropic do, no others. `api_key`: None passes the client's own key on. `spare_keys`: what to ask
+    with where that is refused or used up, in this order. `dialect`: None goes by the host. `max_connections`: None is
+    no limit. `timeouts` are already merged with the general ones. `breaker`: None never leaves it alone.
     `proxy`: the address of an HTTP proxy on the way, with a user and a password perhaps; None goes there directly.
     """
 
@@ -148,6 +150,7 @@ class Upstream:
     always_stream_upstream: bool = False
     ratelimit_headers: Literal["pass", "drop"] = "pass"
     trace_forward: Literal["none", "traceparent"] = "none"
+    state: Literal["auto", "proxy", "backend"] = "auto"
     breaker: Breaker | None = Breaker()
     retries: Retries = Retries()
 
@@ -239,10 +242,21 @@ class SharedLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class StateSettings:
+    """Where responses and conversations are kept, and for how long after they were written (seconds). `keys` seal them:
+    the first seals, all open. `most`: bytes of one response or of one item."""
+
+    url: SecretStr
+    ttl: float
+    keys: tuple[SecretBytes, ...] = ()
+    most: int = MAX_STORED
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """One configuration, valid as a whole. `tenants`: by name; None asks nobody for a key. `shared_limits`: None counts
     in this process alone, which keeps in `limits_file`, if there is one, what a restart must not forget.
-    `tenant_label`: metrics name tenants."""
+    `tenant_label`: metrics name tenants. `state`: None keeps nothing."""
 
     upstreams: Mapping[str, Upstream]
     models: tuple[ModelRoute, ...]
@@ -264,6 +278,7 @@ class Settings:
     admin_token: SecretStr | None = None
     shared_limits: SharedLimits | None = None
     limits_file: Path | None = None
+    state: StateSettings | None = None
     tenant_label: bool = True
     log_format: Literal["json", "text"] = "json"
     traces: Traces | None = None  # None sends no spans

@@ -6,7 +6,7 @@ from base64 import urlsafe_b64decode
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from ipaddress import ip_network
-from typing import Annotated, Any, Literal, Never
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -37,13 +37,10 @@ _HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 _TENANT = r"[a-z0-9-]{1,40}"
 _DECIMAL = r"\d{1,12}(?:\.\d{1,12})?"
-_STORE = r"(?:redis|rediss|unix)://\S+"
+_REDIS = r"(?:redis|rediss|unix)://\S+"
+_STORE = rf"none:|memory:|sqlite:[^\s?#]+|postgres(?:ql)?://\S+|{_REDIS}"
 _SHORTEST_TOKEN = 16
 NOT_YET = "not supported yet by this version"
-
-
-def _refuse(_value: object) -> Never:
-    raise ValueError(NOT_YET)
 
 
 def only(*supported: object) -> BeforeValidator:
@@ -230,15 +227,19 @@ def _metadata_value(value: object) -> str:
     return value
 
 
-def _redis_url(value: object) -> SecretStr | None:
-    """None counts in this process. The address may hold a password."""
-    if value == "none:":
-        return None
+def is_redis(url: str) -> bool:
+    """Whether replicas can count limits there."""
+    return re.fullmatch(_REDIS, url) is not None
+
+
+def _store_url(value: object) -> SecretStr:
+    """The address may hold a password."""
     text = value if isinstance(value, str) else ""
-    if text.startswith(("memory:", "sqlite:", "postgresql:")):
-        raise ValueError(f"{NOT_YET}: only none: and redis: are")
     if not re.fullmatch(_STORE, text):
-        raise ValueError("must be none:, or the address of a Redis or Valkey server, such as redis://host:6379/0")
+        raise ValueError(
+            "must be none:, memory:, sqlite:///path, or the address of a server, such as redis://host:6379/0 or "
+            "postgresql://host/database"
+        )
     try:
         usable = urlsplit(text).port != 0
     except ValueError:
@@ -374,7 +375,6 @@ _WHEN = r"\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\
 _Hash = Literal["hmac-sha256", "sha256"]
 OrDefault = _OrDefault()
 OrOff = _OrOff()
-NotYet = Annotated[None, BeforeValidator(_refuse), WithJsonSchema({"not": {}, "description": f"Is {NOT_YET}."})]
 Duration = Annotated[
     float, PlainValidator(parse_duration), WithJsonSchema({"anyOf": [{"const": 0}, _written(_DURATION).json_schema]})
 ]
@@ -416,6 +416,6 @@ Usd = Annotated[
 ]
 IpNetwork = Annotated[Network, PlainValidator(_ip_network), _written(r"[0-9A-Fa-f:.]+(?:/[0-9.]+)?")]
 MetadataValue = Annotated[str, PlainValidator(_metadata_value), WithJsonSchema({"type": "string", "maxLength": 512})]
-LimitsUrl = Annotated[SecretStr | None, PlainValidator(_redis_url), _written(rf"none:|{_STORE}")]
+StateUrl = Annotated[SecretStr, PlainValidator(_store_url), _written(_STORE)]
 AdminToken = Annotated[SecretStr, PlainValidator(_admin_token), WithJsonSchema(_LONG_TEXT)]
 Pepper = Annotated[SecretBytes, PlainValidator(_pepper), WithJsonSchema(_LONG_TEXT)]

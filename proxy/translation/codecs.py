@@ -226,5 +226,16 @@ CALL_SIGNATURE = chat.CALL_SIGNATURE  # where in a Chat call its signature is
 # A citation that may be sent back to Messages, from what it wrote.
 read_message_citation = messages.read_citation
 continued = messages.continued
+# How items of Responses are kept and listed.
+as_items, listed_item, listed_items, sent_items = (
+    responses.as_items,
+    responses.listed_item,
+    responses.listed_items,
+    responses.sent_items,
+)
+place_of = responses.place_of  # which response an item's id is of
+# What is told of a response before it has begun, and of one that failed.
+queued_response, echo_of, failure_of = responses.queued_response, responses.echo_of, responses.failure_of
+write_usage = responses.write_usage
 # What ends a stream of Responses that passes through and has no end of its own.
 MissingEnd = responses.MissingEnd

@@ -5,6 +5,7 @@ stands in double brackets in the prompt directs it:
 
     [[think]]        reasons first
     [[parallel]]     makes two calls at once
+    [[rounds=3]]     makes so many calls, one after another
     [[status=429]]   refuses with this status; [[overloaded]] with the vendor's own one
     [[context]]      refuses the prompt as too long
     [[error]]        begins a stream and tells an error in its middle
@@ -119,7 +120,7 @@ class ModelBackend:
         directives = conversation.directives
         reasoning = "Let me think." if "think" in directives else ""
         model = body["model"]
-        if conversation.results:
+        if len(conversation.results) >= int(directives.get("rounds") or 1):
             return Answer(model, "Results: " + "; ".join(conversation.results), reasoning=reasoning, number=number)
         if not body.get("tools"):
             prompt = DIRECTIVE.sub("", conversation.prompt).strip()

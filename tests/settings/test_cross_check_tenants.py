@@ -221,7 +221,7 @@ def test_mistakes_of_the_whole_file(tmp_path: Path, line: str, expected: str) ->
 
 def test_what_holds_while_a_store_is_away_needs_a_store(tmp_path: Path) -> None:
     text = HEAD.replace("state: {", "state: {on_failure: open, ")
-    assert told(tmp_path, text) == ["1: state.on_failure: means nothing without a store in url"]
+    assert told(tmp_path, text) == ["1: state.on_failure: means nothing without a Redis or Valkey server in url"]
     assert read(tmp_path, text, {"DRAGOMAN_STATE__URL": "redis://host:6379"}).shared_limits
 
 

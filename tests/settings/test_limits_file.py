@@ -42,7 +42,7 @@ def test_a_path_starts_at_the_folder_of_the_configuration(folder: Path) -> None:
         ("limits_file: ''", "must be a path"),
         (
             "limits_file: limits.json, url: 'redis://h:1'",
-            "means nothing beside a store in url, which keeps what was used itself",
+            "means nothing beside a server in url, which keeps what was used itself",
         ),
     ],
 )

@@ -57,9 +57,6 @@ workers: 0
 @pytest.mark.parametrize(
     "line",
     [
-        "state: {url: 'sqlite:///state.db'}",
-        "state: {url: 'memory:'}",
-        "state: {ttl: 1h}",
         "models: [{match: '*', upstream: a, hosted_tools: emulate}]",
     ],
 )

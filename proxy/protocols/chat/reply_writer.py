@@ -34,7 +34,7 @@ REASONING_NAMES: dict[str, tuple[str, ...]] = {
 
 def reply_id(backend_id: str, context: ReplyContext) -> str:
     """The backend's id as Chat clients expect it (mapping.md 3.4); the request's where the backend gave none."""
-    known = backend_id or context.request_id
+    known = context.reply_id or backend_id or context.request_id
     return known if known.startswith(PREFIX) else f"{PREFIX}-{known}"
 
 

@@ -36,7 +36,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
 def message_object(backend_id: str, model: str, context: ReplyContext) -> Wire:
     """A message before anything is known of its content, as `message_start` has it."""
     return {
-        "id": message_id(backend_id, context.request_id),
+        "id": context.reply_id or message_id(backend_id, context.request_id),
         "type": "message",
         "role": "assistant",
         "model": context.model_override or model or context.model,

@@ -5,6 +5,7 @@ Open Responses count on some of them.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 
 from proxy.canonical.reply import ReplyContext
@@ -18,6 +19,7 @@ from proxy.protocols.responses.usage import write_tool_usage, write_usage
 # Tiers as this protocol spells them; what Messages calls `standard` and `batch` is the default (mapping.md 11.3).
 TIERS = frozenset({"auto", "default", "flex", "scale", "priority", "ultrafast"})
 TIER_OF = {"fast": "priority"}
+_ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{48})([0-9a-f]{4})")
 
 
 def response_id(backend_id: str, request_id: str) -> str:
@@ -26,8 +28,14 @@ def response_id(backend_id: str, request_id: str) -> str:
 
 
 def item_id(response: str, index: int, prefix: str) -> str:
-    """The id of the item at an output index."""
-    return f"{prefix}_{_digest(f'{response}:{index}')[:40]}"
+    """The id of the item at an output index. It tells which response the item belongs to: see `place_of`."""
+    return f"{prefix}_{response.removeprefix('resp_')}{index:04x}"
+
+
+def place_of(item: str) -> tuple[str, int] | None:
+    """The response that an item of ours belongs to, and its output index; None for an id of someone else's."""
+    found = _ITEM_ID.fullmatch(item)
+    return None if found is None else (f"resp_{found[1]}", int(found[2], 16))
 
 
 def _digest(text: str) -> str:
@@ -55,7 +63,7 @@ class ResponseHead:
 def head_of(context: ReplyContext, backend_id: str = "", model: str = "", created: int | None = None) -> ResponseHead:
     """The head of an answer; without a backend's id and model, that of one which never began."""
     return ResponseHead(
-        response_id(backend_id, context.request_id),
+        context.reply_id or response_id(backend_id, context.request_id),
         context.model_override or model or context.model,
         created if created is not None else context.now,
         context.now,
@@ -74,7 +82,7 @@ def response_object(
     tier: str | None = None,
 ) -> Wire:
     """The response at one moment. `tier` is in the backend's spelling; it is `auto` until the end."""
-    ended = status != "in_progress"
+    ended = status not in ("queued", "in_progress")
     return {
         "id": head.id,
         "object": "response",
@@ -90,6 +98,11 @@ def response_object(
         "usage": write_usage(usage) if usage is not None else None,
         **head.echo,
     }
+
+
+def queued_response(context: ReplyContext) -> Wire:
+    """The response to a request that nobody has begun to answer."""
+    return response_object(head_of(context), "queued", [])
 
 
 def _tier(tier: str | None) -> str:
