@@ -57,7 +57,7 @@ class Model(Listening):
             writer.write(part)
             await writer.drain()
             await asyncio.sleep(self._random.random() * _PAUSE)
-        if broken:
+        if broken and not writer.is_closing():
             reset(writer)
         return not broken
 
