@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench faults e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench faults soak e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
@@ -18,6 +18,7 @@ help:
 	@echo "make check  format, lint, types, layers, dead code, dependencies"
 	@echo "make bench  measure speed and memory"
 	@echo "make faults send 10,000 requests through broken connections (FAULTS_ARGS=\"--seed 1\" for the same again)"
+	@echo "make soak   half an hour of load, in which nothing may grow (SOAK_ARGS=\"--minutes 5\")"
 	@echo "make e2e    run real clients against a running proxy"
 	@echo "make image  build the container image and run it (as root, with podman and mmdebstrap)"
 
@@ -61,6 +62,9 @@ bench: $(VENV)/.dev
 
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
+
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q

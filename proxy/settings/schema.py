@@ -96,7 +96,7 @@ class CapacitySection(Section):
     max_connections: Annotated[int, Field(ge=1)] = 10_000
     max_requests: Annotated[int, Field(ge=1)] = 4_000
     max_streams: Annotated[int, Field(ge=1)] = 3_000
-    max_lag: Duration = 1.0
+    max_lag: Duration = 2.0
     backlog: Annotated[int, Field(ge=1, le=65_535)] = 1024
 
 

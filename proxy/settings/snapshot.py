@@ -118,7 +118,7 @@ class Capacity:
     max_connections: int = 10_000
     max_requests: int = 4_000
     max_streams: int = 3_000
-    max_lag: float = 1.0
+    max_lag: float = 2.0
     backlog: int = 1024
 
 

@@ -26,6 +26,7 @@ from proxy.tenancy.limits import Demand, Lease, Refused
 from proxy.tenancy.memory import MemoryLimiter
 from tests.faults.faulty import Faulty, NoTls, reset
 from tests.faults.injuries import INJURIES, Good, Step
+from tests.faults.sdks import seen_by_sdk
 from tests.harness.assemble import assemble
 from tests.harness.client import Reply
 from tests.harness.digest import digest
@@ -55,6 +56,7 @@ QUICK = Timeouts(
 )
 LONGEST = 10.0  # seconds for one exchange, of a machine that is busy
 _AT_ONCE = 48
+_EVERY = 20  # exchanges, of which one is also shown to the vendor's SDK
 _LOOK_EVERY, _STANDSTILL = 0.05, 0.2  # seconds
 _NOT_RIGHT = "it must be right, and is an error"
 _STRAY_LINES = "not a line of an event stream"
@@ -172,6 +174,7 @@ class Run:
     plans: dict[str, Exchange]
     leases: Counter[str]
     outcome: Outcome = field(default_factory=Outcome)
+    _sample: list[tuple[Exchange, Reply, bool]] = field(default_factory=list)
     stood_still: float = (
         -inf
     )  # when the loop last did, by its clock: then limits are missed that nobody made anyone miss
@@ -182,9 +185,16 @@ class Run:
         looking = asyncio.create_task(self._look_at_loop())
         await asyncio.gather(*(self._client(planned) for _ in range(at_once)))
         looking.cancel()
+        self._ask_sdks()
         self.outcome.problems += await left_behind(self.proxy)
         self._check_settlements()
         return self.outcome
+
+    def _ask_sdks(self) -> None:
+        for exchange, reply, right in self._sample:
+            assert exchange.client != "completions"
+            for problem in seen_by_sdk(exchange.client, reply, exchange.answer, right=right):
+                self._note(exchange, problem)
 
     async def _look_at_loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -202,7 +212,7 @@ class Run:
     async def one(self, exchange: Exchange) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        reply, left = await _ask(int(self.proxy.url.rpartition(":")[2]), exchange)
+        reply, left = await _ask(int(self.proxy.url.rpartition(":")[2]), exchange, self.faulty)
         took = loop.time() - began
         if took > LONGEST:
             self._note(exchange, f"it took {took:.1f} s")
@@ -218,6 +228,8 @@ class Run:
             self.outcome.counted["wrong"] += 1
         else:
             self.outcome.counted[said] += 1
+            if exchange.number % _EVERY == 0 and exchange.client != "completions":
+                self._sample.append((exchange, reply, said == "right"))
 
     async def _check_cancelled(self, exchange: Exchange, left: float) -> None:
         """What the backend says to who has left, or holds, must be given up."""
@@ -321,7 +333,7 @@ def _stream_problems(exchange: Exchange, reply: Reply, end: Literal["clean", "er
     return [problem for problem in problems if not (same and problem.startswith(_STRAY_LINES))]
 
 
-async def _ask(port: int, exchange: Exchange) -> tuple[Reply, float | None]:
+async def _ask(port: int, exchange: Exchange, faulty: Faulty) -> tuple[Reply, float | None]:
     """The reply, and when the client left (the loop's clock)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     reply, loop = Reply(), asyncio.get_running_loop()
@@ -339,7 +351,7 @@ async def _ask(port: int, exchange: Exchange) -> tuple[Reply, float | None]:
         if exchange.leaving is None:
             await _read(reader, reply)
             return reply, None
-        await _wait_to_leave(reader, exchange)
+        await _wait_to_leave(reader, exchange, faulty)
         if exchange.leaving == "reset":
             reset(writer)
         return reply, loop.time()
@@ -350,8 +362,12 @@ async def _ask(port: int, exchange: Exchange) -> tuple[Reply, float | None]:
         writer.close()
 
 
-async def _wait_to_leave(reader: asyncio.StreamReader, exchange: Exchange) -> None:
-    if exchange.leaving == "begun":
+async def _wait_to_leave(reader: asyncio.StreamReader, exchange: Exchange, faulty: Faulty) -> None:
+    if exchange.kind == SILENT:
+        async with asyncio.timeout(LONGEST):
+            while exchange.id not in faulty.busy:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+    elif exchange.leaving == "begun":
         await asyncio.wait({asyncio.create_task(reader.read(1))}, timeout=LONGEST)
     else:
         await asyncio.sleep(Random(exchange.seed).choice((0.0, 0.001, 0.01, 0.05)))
@@ -441,5 +457,5 @@ def _watched_leases(proxy: Proxy) -> Counter[str]:
         times[lease.id] += 1
         settle(lease, tokens, cost)
 
-    limiter.reserve, limiter.settle = watched_reserve, watched_settle  # type: ignore[method-assign]
+    limiter.reserve, limiter.settle = watched_reserve, watched_settle  # type: ignore[method-assign,assignment]
     return times

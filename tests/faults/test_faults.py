@@ -56,6 +56,5 @@ async def test_the_backend_of_a_client_that_leaves_is_told_at_once(record_proper
     late = sorted(outcome.cancelled)
     record_property("shown", f"{len(late)} backends of who left were told, {late[-1] * 1000:.1f} ms later at most")
     assert outcome.problems == []
-    assert len(late) > len(planned) / 2
-    # The machine may be busy: one of them may have waited for its turn.
-    assert late[-2] < WITHIN
+    assert len(late) == len(planned)
+    assert late[-3] < WITHIN, "two may have waited for their turn: the machine may be busy"

@@ -89,6 +89,13 @@ class ProxyProcess:
             raise ProxyFailed(f"not ready after {READY_WITHIN_S} s:\n{self.output}") from None
 
     @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        self.check_alive()
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return self._process is not None and self._process.returncode is None
 

@@ -38,7 +38,7 @@ async def held(proxy: Proxy, stack: AsyncExitStack, *, stream: bool) -> aiohttp.
         response = await stack.enter_async_context(asking)
         await response.content.readany()
         return response
-    task: asyncio.Task[object] = asyncio.create_task(asking.__aenter__())  # type: ignore[arg-type]
+    task: asyncio.Task[object] = asyncio.create_task(asking.__aenter__())
     stack.callback(task.cancel)
     return task
 

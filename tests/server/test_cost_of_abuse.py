@@ -31,9 +31,8 @@ class Process:
     """A proxy's process, as the system sees it."""
 
     def __init__(self, proxy: ProxyProcess) -> None:
-        assert proxy._process is not None
         self.port = proxy.port
-        self._folder = Path("/proc", str(proxy._process.pid))
+        self._folder = Path("/proc", str(proxy.pid))
 
     def processor_time(self) -> float:
         fields = (self._folder / "stat").read_text().rpartition(")")[2].split()

@@ -64,7 +64,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 @asynccontextmanager
 async def through(between: Between, base_url: str, **more: object) -> AsyncIterator[Proxy]:
     way = between.base_url.removesuffix("/v1").replace("http://", "http://me:p%40ss@")
-    async with serving(upstream("chat", base_url, proxy=SecretStr(way), **more)) as proxy:
+    async with serving(upstream("chat", base_url, proxy=SecretStr(way), **more)) as proxy:  # type: ignore[arg-type]
         yield proxy
 
 

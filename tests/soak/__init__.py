@@ -1,0 +1,1 @@
+"""A proxy under load for as long as somebody likes: what it holds must not grow."""
