@@ -9,6 +9,8 @@ from proxy.server.measuring import measure, usage_source
 from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import timestamp
 
+_LONGEST_WORD = 128
+
 
 def tell(exchange: Exchange) -> None:
     """Called once for each exchange, when it is settled."""
@@ -43,8 +45,12 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         ms["upstream"] = round(times.upstream * 1000, 1)
     if not times.overlap:
         ms["overhead"] = round(times.overhead(total) * 1000, 1)
-    if queued := sum(attempt.queued for attempt in times.attempts):
+    queued = 0.0
+    for attempt in times.attempts:
+        queued += attempt.queued
+    if queued:
         ms["queue"] = round(queued * 1000, 1)
+    served, stop = exchange.served, exchange.stop
     fields: dict[str, object] = {
         "ts": timestamp(),
         "level": "info",
@@ -54,18 +60,18 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "trace_id": exchange.trace,
         "client_ip": exchange.client_ip,
         "client": exchange.client,
-        "backend": exchange.served.backend.protocol if exchange.served is not None else None,
+        "backend": served.backend.protocol if served is not None else None,
         "route": exchange.route,
         "model_requested": _logged(exchange.model_requested),
         "model": exchange.alias,
-        "upstream": exchange.served.backend.name if exchange.served is not None else None,
+        "upstream": served.backend.name if served is not None else None,
         "upstream_model": _logged(exchange.model),
         "upstream_request_id": exchange.upstream_id,
         "stream": exchange.stream,
         "status": status,
         "outcome": exchange.outcome,
         "reason": exchange.reason,
-        "finish_reason": exchange.stop.kind if exchange.stop is not None else None,
+        "finish_reason": stop.kind if stop is not None else None,
         "bytes_in": exchange.bytes_in,
         "bytes_out": exchange.bytes_out,
         "attempts": len(times.attempts),
@@ -77,8 +83,8 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         fields["tenant"] = exchange.caller.tenant.name if exchange.caller is not None else None
         fields["key_id"] = exchange.key_id
         fields["config_hash"] = exchange.gateway.digest
-    if exchange.stop is not None and exchange.stop.unknown:
-        fields["finish_reason_native"] = _logged(exchange.scrub_all(exchange.stop.native or ""))
+    if stop is not None and stop.unknown:
+        fields["finish_reason_native"] = _logged(exchange.scrub_all(stop.native or ""))
     if (usage := exchange.usage) is not None:
         fields["tokens"] = {
             "input": usage.prompt,
@@ -123,4 +129,6 @@ def _tell_losses(exchange: Exchange) -> None:
 
 def _logged(word: str | None) -> str | None:
     """A client may put anything in a model's name, and a backend in a stop reason, half surrogates among it."""
-    return None if word is None else word[:128].encode(errors="replace").decode()
+    if word is None or (word.isascii() and len(word) <= _LONGEST_WORD):
+        return word
+    return word[:_LONGEST_WORD].encode(errors="replace").decode()
