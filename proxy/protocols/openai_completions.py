@@ -161,12 +161,14 @@ class Paragraphs:
 
 # How gateways in front of Claude call what was cached.
 _OF_CLAUDE = frozenset({"cache_read_input_tokens", "cache_creation_input_tokens"})
-_COUNTS = ("prompt_tokens", "completion_tokens")
+_NUMBERS = (int, float)
 
 
 def read_usage(wire: object) -> Usage | None:
     """Token counts as Chat servers give them (mapping.md 10.2); None when there are none."""
-    if not is_object(wire) or not any(type(wire.get(name)) in (int, float) for name in _COUNTS):
+    if not is_object(wire):
+        return None
+    if type(wire.get("prompt_tokens")) not in _NUMBERS and type(wire.get("completion_tokens")) not in _NUMBERS:
         return None
     prompt = wire.get("prompt_tokens_details")
     prompt = prompt if is_object(prompt) else {}

@@ -21,7 +21,15 @@ from proxy.server.failures import Failure, Outcome, failure_of
 from proxy.server.gateway import Gateway, Served
 from proxy.server.rate_limits import Family
 from proxy.server.reply import Reply
-from proxy.server.reply_headers import Header, error_headers, header_text, limits_told, loss_header, remaining
+from proxy.server.reply_headers import (
+    Header,
+    error_headers,
+    header_text,
+    limits_told,
+    loss_header,
+    remaining,
+    tells_limits,
+)
 from proxy.server.times import Times
 from proxy.server.transcript import RecordedResponse
 from proxy.server.turns import Turn
@@ -403,10 +411,12 @@ class Exchange:
         headers = answer.headers
         upstream_id = ids.client_id(headers.get("x-request-id") or headers.get("request-id"))
         self.upstream_id = self.scrub_all(upstream_id) if upstream_id else None
+        self._backend_headers = []
         served = self.served
-        if served is not None:
-            self._note_remaining(served.backend, headers)
-        if served is None or self.windows or served.backend.settings.ratelimit_headers == "drop":
+        if served is None or not tells_limits(headers):
+            return
+        self._note_remaining(served.backend, headers)
+        if self.windows or served.backend.settings.ratelimit_headers == "drop":
             return  # the limits of a tenant stand in their place
         self._backend_headers = limits_told(headers, self.client, served.backend.protocol, self.scrub)
 

@@ -5,6 +5,7 @@ from time import perf_counter
 from proxy.canonical.errors import Reason
 from proxy.canonical.usage import Usage
 from proxy.server.exchange import Exchange
+from proxy.telemetry.paths import Path, Tokens
 from proxy.telemetry.series import NONE
 from proxy.telemetry.traffic import Traffic
 from proxy.upstream.attempt import Attempt
@@ -17,24 +18,25 @@ def measure(exchange: Exchange, status: int) -> None:
     traffic = exchange.gateway.runtime.metrics.traffic
     times, client, outcome, served = exchange.times, exchange.client, exchange.outcome, exchange.served
     total = perf_counter() - times.started
-    backend = served.backend.protocol if served is not None else NONE
-    upstream = traffic.upstream(served.backend.name if served is not None else None)
-    model, trace = traffic.model(exchange.alias), exchange.sampled_trace
-    traffic.requests.add(client, backend, model, str(status), outcome)
-    stream = "true" if exchange.stream else "false"
-    traffic.duration.of(client, backend, model, stream).observe(total, trace)
-    traffic.request_bytes.of(client).observe(exchange.bytes_in)
-    traffic.response_bytes.of(client).observe(exchange.bytes_out)
+    backend, upstream = (NONE, None) if served is None else (served.backend.protocol, served.backend.name)
+    path, trace = (
+        traffic.path(client, backend, upstream, exchange.alias, stream=exchange.stream),
+        exchange.sampled_trace,
+    )
+    path.requests(status, outcome).value += 1
+    path.duration.observe(total, trace)
+    path.request_bytes.observe(exchange.bytes_in)
+    path.response_bytes.observe(exchange.bytes_out)
     if exchange.stream and exchange.first_token is not None:
-        traffic.first_token.of(client, backend, model).observe(exchange.first_token - times.started, trace)
+        path.first_token.observe(exchange.first_token - times.started, trace)
     if not times.overlap:
-        traffic.overhead.of(client, backend).observe(times.overhead(total))
+        path.overhead.observe(times.overhead(total))
     if exchange.failure is not None and outcome not in ("ok", "cancelled"):
-        traffic.errors.add(exchange.failure.origin, exchange.failure.kind, upstream)
+        traffic.errors.add(exchange.failure.origin, exchange.failure.kind, path.upstream)
     elif outcome == "cancelled":
         traffic.disconnects.add(client, "streaming" if exchange.begun else "before_first_event")
     if times.attempts:
-        _measure_backend(exchange, traffic, backend, upstream, model, trace)
+        _measure_backend(exchange, traffic, path, upstream, trace)
     if exchange.prepared is not None and exchange.losses:
         asked, answered = exchange.prepared.unknown_fields()
         if asked:
@@ -53,43 +55,42 @@ def usage_source(exchange: Exchange) -> str:
     return "reported" if exchange.outcome == "ok" else "partial"
 
 
-def _measure_backend(
-    exchange: Exchange, traffic: Traffic, backend: str, upstream: str, model: str, trace: str | None
-) -> None:
-    times, client = exchange.times, exchange.client
+def _measure_backend(exchange: Exchange, traffic: Traffic, path: Path, upstream: str | None, trace: str | None) -> None:
+    times = exchange.times
     last = times.attempts[-1]
     for attempt in times.attempts:
-        name, code = traffic.upstream(attempt.upstream), str(attempt.code) if attempt.code else NONE
-        traffic.upstream_duration.of(name, model, code).observe(attempt.lasted, trace)
-        traffic.attempts.add(name, _result(attempt, exchange if attempt is last else None))
+        asked = path
+        if attempt.upstream != upstream:
+            asked = traffic.path(path.client, path.backend, attempt.upstream, exchange.alias, stream=exchange.stream)
+        asked.upstream_duration(attempt.code).observe(attempt.lasted, trace)
+        asked.attempts(_result(attempt, exchange if attempt is last else None)).value += 1
         if attempt.repeated:
-            traffic.retries.add(name, "connection")
+            traffic.retries.add(asked.upstream, "connection")
     if exchange.endpoint == "generate":
         traffic.usage_source.add(usage_source(exchange))
     if (usage := exchange.usage) is not None:
-        _count_tokens(traffic, model, upstream, usage)
+        _count_tokens(path.tokens, usage)
     if exchange.cost is not None:
-        traffic.cost.add(model, upstream, value=exchange.cost / 1e6)
+        traffic.cost.add(path.model, path.upstream, value=exchange.cost / 1e6)
     if times.request:
-        traffic.translate.of(client, backend, "request").observe(times.request)
+        path.translate_request.observe(times.request)
     if times.reply:
-        traffic.translate.of(client, backend, "response").observe(times.reply)
+        path.translate_response.observe(times.reply)
     if times.first_event is not None:
-        traffic.first_event.of(upstream, model).observe(times.first_event)
+        path.first_event.observe(times.first_event)
     if times.stream:
-        traffic.translate.of(client, backend, "stream").observe(times.stream)
-        traffic.stall.of(upstream).observe(times.stall)
+        path.translate_stream.observe(times.stream)
+        path.stall.observe(times.stall)
         if not times.overlap and (gap := times.gap) is not None:
-            traffic.inter_token.of(backend, model).observe(gap)
+            path.inter_token.observe(gap)
 
 
-def _count_tokens(traffic: Traffic, model: str, upstream: str, usage: Usage) -> None:
-    add = traffic.tokens.add
-    add(model, upstream, "input", value=usage.input_fresh)
-    add(model, upstream, "output", value=max(0, usage.output - usage.reasoning))
-    add(model, upstream, "cache_read", value=usage.cache_read)
-    add(model, upstream, "cache_write", value=usage.cache_write)
-    add(model, upstream, "reasoning", value=usage.reasoning)
+def _count_tokens(tokens: Tokens, usage: Usage) -> None:
+    tokens.input.value += usage.input_fresh
+    tokens.output.value += max(0, usage.output - usage.reasoning)
+    tokens.cache_read.value += usage.cache_read
+    tokens.cache_write.value += usage.cache_write
+    tokens.reasoning.value += usage.reasoning
 
 
 def _result(attempt: Attempt, ended: Exchange | None) -> str:

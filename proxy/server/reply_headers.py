@@ -52,6 +52,12 @@ def limits_told(
     return told if not told or scrub(values) == values else [(name, scrub(value)) for name, value in told]
 
 
+def tells_limits(headers: Mapping[str, str]) -> bool:
+    """Whether there may be anything for `limits_told` and `remaining`; in most answers there is not."""
+    names = " ".join(headers).lower()
+    return "ratelimit-" in names or "anthropic-" in names or "openai-" in names
+
+
 def remaining(headers: Mapping[str, str], backend: Protocol) -> Iterator[tuple[str, int]]:
     """What is left of a backend's limits, by kind."""
     for kind, name in _REMAINING[backend]:

@@ -11,6 +11,7 @@ from proxy.settings.tenants import Tenant
 from proxy.telemetry.logs import timestamp
 
 log = logging.getLogger("dragoman")
+_LONGEST_WORD = 128
 
 
 def tell(exchange: Exchange) -> None:
@@ -44,7 +45,7 @@ def _tell_spans(exchange: Exchange) -> None:
 
 def access_record(exchange: Exchange, status: int) -> dict[str, object]:
     """The access record (operations.md 5): no text of the conversation, no key."""
-    times = exchange.times
+    times, served, stop = exchange.times, exchange.served, exchange.stop
     fields: dict[str, object] = {
         "ts": timestamp(),
         "level": "info",
@@ -54,18 +55,18 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "trace_id": exchange.trace,
         "client_ip": exchange.client_ip,
         "client": exchange.client,
-        "backend": exchange.served.backend.protocol if exchange.served is not None else None,
+        "backend": served.backend.protocol if served is not None else None,
         "route": exchange.route,
         "model_requested": _logged(exchange.model_requested),
         "model": exchange.alias,
-        "upstream": exchange.served.backend.name if exchange.served is not None else None,
+        "upstream": served.backend.name if served is not None else None,
         "upstream_model": _logged(exchange.model),
         "upstream_request_id": exchange.upstream_id,
         "stream": exchange.stream,
         "status": status,
         "outcome": exchange.outcome,
         "reason": exchange.reason,
-        "finish_reason": exchange.stop.kind if exchange.stop is not None else None,
+        "finish_reason": stop.kind if stop is not None else None,
         "bytes_in": exchange.bytes_in,
         "bytes_out": exchange.bytes_out,
         "attempts": len(times.attempts),
@@ -83,8 +84,8 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         fields["tools_n"] = exchange.tools.number
         if exchange.tools.hosted:
             fields["hosted_tools"] = exchange.tools.hosted
-    if exchange.stop is not None and exchange.stop.unknown:
-        fields["finish_reason_native"] = _logged(exchange.scrub_all(exchange.stop.native or ""))
+    if stop is not None and stop.unknown:
+        fields["finish_reason_native"] = _logged(exchange.scrub_all(stop.native or ""))
     if (usage := exchange.usage) is not None:
         fields["tokens"] = {
             "input": usage.prompt,
@@ -115,7 +116,10 @@ def _spent(exchange: Exchange) -> dict[str, float]:
         ms["upstream"] = round(times.upstream * 1000, 1)
     if not times.overlap:
         ms["overhead"] = round(times.overhead(total) * 1000, 1)
-    if queued := sum(attempt.queued for attempt in times.attempts):
+    queued = 0.0
+    for attempt in times.attempts:
+        queued += attempt.queued
+    if queued:
         ms["queue"] = round(queued * 1000, 1)
     return ms
 
@@ -145,4 +149,6 @@ def _tell_losses(exchange: Exchange) -> None:
 
 def _logged(word: str | None) -> str | None:
     """A client may put anything in a model's name, and a backend in a stop reason, half surrogates among it."""
-    return None if word is None else word[:128].encode(errors="replace").decode()
+    if word is None or (word.isascii() and len(word) <= _LONGEST_WORD):
+        return word
+    return word[:_LONGEST_WORD].encode(errors="replace").decode()

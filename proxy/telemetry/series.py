@@ -20,10 +20,19 @@ Labels = tuple[str, ...]
 OTHER, NONE = "other", "none"
 
 
+class Sum:
+    """One series of a counter or gauge. Add to `value`."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+
 class Sums:
     """A counter, or a gauge that is set."""
 
-    __slots__ = ("_about", "_kind", "_labels", "_name", "values")
+    __slots__ = ("_about", "_kind", "_labels", "_name", "_series")
 
     def __init__(
         self, name: str, about: str, labels: Labels = (), *, kind: Literal["counter", "gauge"] = "counter"
@@ -32,29 +41,35 @@ class Sums:
         self._about = about
         self._labels = labels
         self._kind = kind
-        self.values: dict[Labels, float] = {}
+        self._series: dict[Labels, Sum] = {}
+
+    def of(self, *labels: str) -> Sum:
+        """The series with these labels, from now on one of those that are shown."""
+        found = self._series.get(labels)
+        if found is None:
+            found = self._series[labels] = Sum()
+        return found
 
     def add(self, *labels: str, value: float = 1) -> None:
         """Count; 0 makes the series be there."""
-        values = self.values
-        values[labels] = values.get(labels, 0) + value
+        self.of(*labels).value += value
 
     def put(self, *labels: str, value: float) -> None:
         """Set a gauge."""
-        self.values[labels] = value
+        self.of(*labels).value = value
 
     def keep(self, label: str, names: Container[str]) -> None:
         """Show no longer the series whose `label` is none of these."""
         place = self._labels.index(label)
-        for labels in [known for known in self.values if known[place] not in names]:
-            del self.values[labels]
+        for labels in [known for known in self._series if known[place] not in names]:
+            del self._series[labels]
 
     def collect(self) -> Metric:
         """As Prometheus's client wants it."""
         kind = CounterMetricFamily if self._kind == "counter" else GaugeMetricFamily
         family = kind(self._name, self._about, labels=self._labels)
-        for labels, value in tuple(self.values.items()):
-            family.add_metric(labels, value)
+        for labels, series in tuple(self._series.items()):
+            family.add_metric(labels, series.value)
         return family
 
 

@@ -7,7 +7,7 @@ is sampled, which costs, is believed of trusted proxies alone.
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _SAMPLED, _RANDOM = 1, 2  # the flags that are known; others are sent as zero
@@ -20,8 +20,7 @@ _LONG_MEMBER = 128  # characters; the first to go
 _LONGEST_STATE = 8192  # characters that are looked at
 
 
-@dataclass(frozen=True, slots=True)
-class TraceContext:
+class TraceContext(NamedTuple):
     """Ids are hexadecimal: 32 digits and 16. `parent`: the caller's span, None where the trace begins here. `sampled`:
     whether the caller records it, None where it does not say or is not believed. `random`: the trace id is known to be
     random. `state`: members for `tracestate`."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from proxy.telemetry.paths import Path
 from proxy.telemetry.series import NONE, OTHER, Histogram, Sums
 
 _DURATIONS = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 600)
@@ -34,6 +35,7 @@ class Traffic(Collector):
     def __init__(self) -> None:
         self.models: frozenset[str] = frozenset()
         self.upstreams: frozenset[str] = frozenset()
+        self._paths: dict[tuple[str, str, str | None, str | None, bool], Path] = {}
         pair, path = ("client", "backend"), ("client", "backend", "model")
         self.requests = Sums("dragoman_requests", "Finished requests.", (*path, "code", "outcome"))
         self.duration = Histogram(
@@ -168,6 +170,7 @@ class Traffic(Collector):
         """Another configuration is in force: what it has no more of is not shown any more. `fallbacks`: from which
         upstream to which other requests may go."""
         self.models, self.upstreams = frozenset(models), frozenset(upstreams)
+        self._paths.clear()
         shown_models, shown_upstreams = self.models | {OTHER}, self.upstreams | {NONE, OTHER}
         for family in (
             self.requests,
@@ -203,6 +206,16 @@ class Traffic(Collector):
         for one, other in fallbacks:
             for result in FALLBACK_RESULTS:
                 self.fallbacks.add(one, other, result, value=0)
+
+    def path(self, client: str, backend: str, upstream: str | None, alias: str | None, *, stream: bool) -> Path:
+        """What a request adds to. `client` and `backend` are protocols; `upstream` and `alias` as for `upstream` and
+        `model`."""
+        key = (client, backend, upstream, alias, stream)
+        found = self._paths.get(key)
+        if found is None:
+            labels = (client, backend, self.upstream(upstream), self.model(alias))
+            found = self._paths[key] = Path(self, *labels, stream=stream)
+        return found
 
     def model(self, alias: str | None) -> str:
         """What a model is called here: the pattern that matched, as long as the configuration has it."""

@@ -36,7 +36,7 @@ _MAX_PLAIN = 8 * 1024 * 1024  # bytes of an opened envelope; a client could send
 _NONCE_LABEL = b"drg1 nonce"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # one is made for each request, and frozen ones cost four times as much
 class Scope:
     """Whose envelopes these are. `origin`: the backend, see `origin_of`; `keys`: the first seals, all open."""
 

@@ -41,7 +41,7 @@ class Peek:
     stream: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Options:
     """What the exchange's policy says. `refused`: rules that are refused by name. `response_model`: `alias` shows the
     client the name that it asked for. `always_stream`: the backend is asked to stream, whatever the client wants.

@@ -18,12 +18,14 @@ def count(wire: Wire, name: str) -> int:
 
 
 _ATTEMPTS = ("message", "fallback_message")
-_COUNTS = ("input_tokens", "output_tokens")
+_NUMBERS = (int, float)
 
 
 def read_usage(wire: object) -> Usage | None:
     """A `usage` object, or what several of a stream came to; None when there is none."""
-    if not is_object(wire) or not any(type(wire.get(name)) in (int, float) for name in _COUNTS):
+    if not is_object(wire):
+        return None
+    if type(wire.get("input_tokens")) not in _NUMBERS and type(wire.get("output_tokens")) not in _NUMBERS:
         return None
     usage = Usage(
         input_fresh=count(wire, "input_tokens"),
