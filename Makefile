@@ -56,6 +56,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.translate
 	$(BIN)/python -m tests.bench.policy
+	$(BIN)/python -m tests.bench.state
 
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
