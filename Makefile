@@ -59,6 +59,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench.translate
 	$(BIN)/python -m tests.bench.policy
 	$(BIN)/python -m tests.bench.telemetry
+	$(BIN)/python -m tests.bench.state
 
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)

@@ -138,8 +138,9 @@ class _Recalling:
         return [*turns, last]
 
     def _read(self, value: bytes) -> KeptTurn:
-        self._take(len(value))
-        return read_turn(value)
+        turn = read_turn(value)
+        self._take(len(value) - sum(len(one) + 3 for one in turn.chain))  # ids that nobody is sent
+        return turn
 
     def _take(self, size: int) -> None:
         self._left -= size
