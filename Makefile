@@ -10,14 +10,14 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench e2e e2e-quick image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
 	@echo "make test   run the tests (PYTEST_ARGS=... to choose)"
 	@echo "make check  format, lint, types, layers, dead code, dependencies"
 	@echo "make bench  measure speed and memory"
-	@echo "make e2e    run real clients against a running proxy"
+	@echo "make e2e    run real clients through a proxy (make e2e-quick: the most used ones)"
 	@echo "make image  build the container image and run it (as root, with podman and mmdebstrap)"
 
 run: $(VENV)/.run
@@ -57,8 +57,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m tests.bench.translate
 	$(BIN)/python -m tests.bench.policy
 
+# The clients are installed into a cache outside of the source tree, DRAGOMAN_E2E_CACHE or ~/.cache/dragoman-e2e.
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
+	$(BIN)/python -m tests.e2e.matrix
+
+e2e-quick: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/e2e -q
+	$(BIN)/python -m tests.e2e.matrix --quick
 
 image: $(VENV)/.dev
 	$(BIN)/python -m tests.image.build
