@@ -10,7 +10,7 @@ PYTEST_ARGS ?= -q -n auto
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench faults soak e2e image clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench faults soak e2e e2e-quick image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
@@ -19,7 +19,7 @@ help:
 	@echo "make bench  measure speed and memory"
 	@echo "make faults send 10,000 requests through broken connections (FAULTS_ARGS=\"--seed 1\" for the same again)"
 	@echo "make soak   half an hour of load, in which nothing may grow (SOAK_ARGS=\"--minutes 5\")"
-	@echo "make e2e    run real clients against a running proxy"
+	@echo "make e2e    run real clients through a proxy (make e2e-quick: the most used ones)"
 	@echo "make image  build the container image and run it (as root, with podman and mmdebstrap)"
 
 run: $(VENV)/.run
@@ -67,8 +67,14 @@ faults: $(VENV)/.dev
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
+# The clients are installed into a cache outside of the source tree, DRAGOMAN_E2E_CACHE or ~/.cache/dragoman-e2e.
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
+	$(BIN)/python -m tests.e2e.matrix
+
+e2e-quick: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/e2e -q
+	$(BIN)/python -m tests.e2e.matrix --quick
 
 image: $(VENV)/.dev
 	$(BIN)/python -m tests.image.build

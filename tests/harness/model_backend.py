@@ -1,33 +1,31 @@
 """A backend that plays a model in one of the three protocols, as strict as the vendor's own API.
 
 It says back what it was told, calls each declared tool before it answers, and then names the results. What
-stands in double brackets in the prompt directs it:
-
-    [[think]]        reasons first
-    [[parallel]]     makes two calls at once
-    [[rounds=3]]     makes so many calls, one after another
-    [[status=429]]   refuses with this status; [[overloaded]] with the vendor's own one
-    [[context]]      refuses the prompt as too long
-    [[error]]        begins a stream and tells an error in its middle
-    [[cut]]          begins a stream and drops the connection in its middle
+stands in double brackets in the prompt directs it (`model_script`).
 """
 
 import asyncio
 import itertools
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
 from tests.harness.model_replies import Answer, Call, render, write_stream, write_whole
+from tests.harness.model_resources import add_resources
 from tests.harness.model_rules import check_request
+from tests.harness.model_script import Conversation, Step, read_conversation
 from tests.harness.request_types import Refused
 from tests.harness.wire import ENDPOINTS, Json, Protocol
 
-DIRECTIVE = re.compile(r"\[\[(?P<name>\w+)(?:=(?P<value>\w+))?\]\]")
 RETRY_AFTER_S = "3"
+STALLS_FOR_S = 60
+PROMPT_ID = re.compile(r"\[\[id=(\w+)\]\]")
+BREAKS = frozenset({"error", "cut", "stall"})  # what happens in the middle of a stream
+FAILURES = BREAKS | {"status", "overloaded", "context"}
 # What comes before a break is to reach the client by itself, as it does from a model that fails while it speaks.
 BREAKS_AFTER_S = 0.05
 CONTEXT_TOO_LONG = {
@@ -49,18 +47,14 @@ ERROR_TYPES: dict[int, tuple[str, str | None, str]] = {
 
 
 @dataclass
-class Conversation:
-    """prompt: what the user said last. results: those of the calls that followed it."""
+class Visits:
+    """Those with one prompt: how many requests came, how many were refused by the rules and why, and whether the
+    backend fell silent, and the caller left it then."""
 
-    prompt: str = ""
-    results: list[str] = field(default_factory=list)
-
-    def say(self, text: str) -> None:
-        self.prompt, self.results = text, []
-
-    @property
-    def directives(self) -> dict[str, str | None]:
-        return {match["name"]: match["value"] for match in DIRECTIVE.finditer(self.prompt)}
+    requests: int = 0
+    refused: str = ""
+    stalled: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class ModelBackend:
@@ -70,6 +64,7 @@ class ModelBackend:
     def __init__(self, protocol: Protocol, key: str, pause: Callable[[], float] | None = None) -> None:
         self.protocol, self.url = protocol, ""
         self.requests: list[Json] = []
+        self.visits: dict[str, Visits] = defaultdict(Visits)  # by the `id` of their prompt
         self._key, self._pause = key, pause
         self._numbers = itertools.count(1)
         self._runner: web.AppRunner | None = None
@@ -77,7 +72,8 @@ class ModelBackend:
     async def start(self) -> None:
         application = web.Application()
         application.router.add_post(ENDPOINTS[self.protocol], self._serve)
-        self._runner = web.AppRunner(application)
+        add_resources(self.protocol, application.router, lambda request: self._key_of(request) == self._key)
+        self._runner = web.AppRunner(application, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -92,23 +88,41 @@ class ModelBackend:
             return self._error(401, "Incorrect API key provided.")
         if self.protocol == "messages" and "anthropic-version" not in request.headers:
             return self._error(400, "anthropic-version: header is required")
-        body = json.loads(await request.read())
+        text = await request.text()
+        body = json.loads(text)
+        found = PROMPT_ID.search(text)
+        visits = self.visits[found[1] if found else ""]
+        visits.requests += 1
         try:
-            check_request(self.protocol, body)
+            check_request(self.protocol, body, beta="anthropic-beta" in request.headers)
         except Refused as refused:
+            visits.refused = visits.refused or str(refused)
             return self._error(400, str(refused), param=refused.where)
         self.requests.append(body)
-        conversation = READERS[self.protocol](body)
+        try:
+            return await self._reply(request, body, visits)
+        except asyncio.CancelledError:
+            visits.left.set()
+            raise
+
+    async def _reply(self, request: web.Request, body: Json, visits: Visits) -> web.StreamResponse:
+        conversation = read_conversation(self.protocol, body)
         directives = conversation.directives
+        if "once" in directives and visits.requests > 1:
+            directives = {name: value for name, value in directives.items() if name not in FAILURES}
         if "status" in directives:
-            return self._error(int(directives["status"] or 500), "As you wished.")
+            wait = "1" if "once" in directives else RETRY_AFTER_S
+            return self._error(int(directives["status"] or 500), "As you wished.", retry_after=wait)
         if "overloaded" in directives:
             return self._error(OVERLOADED[self.protocol], "Overloaded")
         if "context" in directives:
             return self._error(400, CONTEXT_TOO_LONG[self.protocol], code="context_length_exceeded", param="messages")
         answer = self._answer(body, conversation)
         if body.get("stream"):
-            return await self._stream(request, answer, directives)
+            return await self._stream(request, answer, directives, visits)
+        if "stall" in directives:
+            visits.stalled.set()
+            await asyncio.sleep(STALLS_FOR_S)
         return web.json_response(write_whole(self.protocol, answer))
 
     def _key_of(self, request: web.Request) -> str | None:
@@ -116,27 +130,41 @@ class ModelBackend:
         return request.headers.get("x-api-key", bearer) if self.protocol == "messages" else bearer
 
     def _answer(self, body: Json, conversation: Conversation) -> Answer:
-        number = next(self._numbers)
         directives = conversation.directives
+        number, model = next(self._numbers), body["model"]
         reasoning = "Let me think." if "think" in directives else ""
-        model = body["model"]
-        if len(conversation.results) >= int(directives.get("rounds") or 1):
-            return Answer(model, "Results: " + "; ".join(conversation.results), reasoning=reasoning, number=number)
-        if not body.get("tools"):
-            prompt = DIRECTIVE.sub("", conversation.prompt).strip()
-            return Answer(model, f"You said: {prompt}", reasoning=reasoning, number=number)
+        steps = conversation.due
+        if "json" in directives and not conversation.results:
+            if not (forced := forced_tool(body)):
+                return Answer(model, directives["json"] or "", reasoning=reasoning, number=number)
+            steps = [Step(forced, json.loads(directives["json"] or "{}"))]
+        elif not steps and not conversation.plan and "plain" not in directives and body.get("tools"):
+            cities = ["Lima", "Oslo"] if "parallel" in directives else ["Lima"]
+            done = len(conversation.results) >= int(directives.get("rounds") or 1)
+            steps = [] if done else [Step(tools_of(body)[0], {"city": city}) for city in cities]
+        if steps:
+            return Answer(model, "Let me look.", self._calls(body, steps, number), reasoning, number)
+        told = "Results: " + "; ".join([*conversation.results, *conversation.images])
+        said = f"You said: {conversation.words}"
+        return Answer(model, told if conversation.results else said, reasoning=reasoning, number=number)
+
+    def _calls(self, body: Json, steps: list[Step], number: int) -> tuple[Call, ...]:
         prefix = "toolu" if self.protocol == "messages" else "call"
-        tool = body["tools"][0]
-        name = tool["function"]["name"] if self.protocol == "chat" else tool["name"]
-        cities = ["Lima", "Oslo"] if "parallel" in directives else ["Lima"]
-        calls = tuple(Call(f"{prefix}_{number}_{city}", name, {"city": city}) for city in cities)
-        return Answer(model, "Let me look.", calls, reasoning, number)
+        calls = []
+        for place, step in enumerate(steps):
+            # A proxy may have put what the tool's protocol groups by into its name.
+            name = next((name for name in tools_of(body) if name == step.name or name.endswith(f"__{step.name}")), None)
+            arguments, free_text = step.arguments, step.free_text
+            if free_text and name not in free_text_tools(body):
+                arguments, free_text = {"input": free_text}, ""
+            calls.append(Call(f"{prefix}_{number}_{place}", name or step.name, arguments, free_text))
+        return tuple(calls)
 
     async def _stream(
-        self, request: web.Request, answer: Answer, directives: dict[str, str | None]
+        self, request: web.Request, answer: Answer, directives: dict[str, str | None], visits: Visits
     ) -> web.StreamResponse:
         events = write_stream(self.protocol, answer)
-        broken = "cut" in directives or "error" in directives
+        broken = not directives.keys().isdisjoint(BREAKS)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         for event in events[: len(events) // 2] if broken else events:
@@ -145,6 +173,9 @@ class ModelBackend:
             await response.write(render(self.protocol, [event]))
         if broken:
             await asyncio.sleep(BREAKS_AFTER_S)
+        if "stall" in directives:
+            visits.stalled.set()
+            await asyncio.sleep(STALLS_FOR_S)
         if "error" in directives:
             await response.write(render(self.protocol, self._error_events(len(events) // 2)))
         if "cut" in directives and request.transport:
@@ -158,9 +189,15 @@ class ModelBackend:
         return [error]
 
     def _error(
-        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: str = RETRY_AFTER_S,
     ) -> web.StreamResponse:
-        headers = {"retry-after": RETRY_AFTER_S} if status == 429 else {}
+        headers = {"retry-after": retry_after} if status == 429 else {}
         return web.json_response(self._error_body(status, message, code, param), status=status, headers=headers)
 
     def _error_body(self, status: int, message: str, code: str | None, param: str | None) -> Json:
@@ -170,45 +207,22 @@ class ModelBackend:
         return {"error": {"message": message, "type": openai_type, "param": param, "code": code or usual_code}}
 
 
-def _text_of(content: Json) -> str:
-    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or ())
+def tools_of(body: Json) -> list[str]:
+    """The names of the tools that a request declares and its client runs."""
+    tools = [tool.get(tool.get("type"), tool) for tool in body.get("tools") or ()]
+    return [tool["name"] for tool in tools if "name" in tool]
 
 
-def _read_chat(body: Json) -> Conversation:
-    conversation = Conversation()
-    for message in body["messages"]:
-        if message["role"] == "user":
-            conversation.say(_text_of(message["content"]))
-        elif message["role"] == "tool":
-            conversation.results.append(_text_of(message["content"]))
-    return conversation
+def free_text_tools(body: Json) -> list[str]:
+    custom = [tool for tool in body.get("tools") or () if tool.get("type") == "custom" and "input_schema" not in tool]
+    return [tool.get("custom", tool)["name"] for tool in custom]
 
 
-def _read_responses(body: Json) -> Conversation:
-    conversation = Conversation()
-    items = [{"role": "user", "content": body["input"]}] if isinstance(body["input"], str) else body["input"]
-    for item in items:
-        if item.get("role") == "user":
-            conversation.say(_text_of(item["content"]))
-        elif item.get("type") in ("function_call_output", "custom_tool_call_output"):
-            conversation.results.append(_text_of(item["output"]))
-    return conversation
-
-
-def _read_messages(body: Json) -> Conversation:
-    conversation = Conversation()
-    for message in body["messages"]:
-        content = message["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if block["type"] == "tool_result":
-                conversation.results.append(_text_of(block.get("content")))
-            elif block["type"] == "text" and message["role"] == "user":
-                conversation.say(block["text"])
-    return conversation
-
-
-READERS: dict[Protocol, Callable[[Json], Conversation]] = {
-    "chat": _read_chat,
-    "responses": _read_responses,
-    "messages": _read_messages,
-}
+def forced_tool(body: Json) -> str | None:
+    """The tool that the model has to call, if it has to call one: the one that is named, or the first."""
+    choice = body.get("tool_choice")
+    if choice == "required" or (isinstance(choice, dict) and choice["type"] == "any"):
+        return tools_of(body)[0]
+    if isinstance(choice, dict) and choice["type"] in ("function", "tool"):
+        return str(choice.get("function", choice)["name"])
+    return None

@@ -13,9 +13,12 @@ CREATED = 1790000000
 
 @dataclass(frozen=True)
 class Call:
+    """free_text: what a tool without a schema gets in place of arguments."""
+
     id: str
     name: str
     arguments: Json
+    free_text: str = ""
 
     @property
     def json_text(self) -> str:
@@ -80,13 +83,24 @@ def _chat_whole(answer: Answer) -> Json:
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
     if answer.calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json_text}}
-            for call in answer.calls
-        ]
+        message["tool_calls"] = [_chat_call(call) for call in answer.calls]
     choice = {"index": 0, "message": message, "finish_reason": _chat_finish(answer), "logprobs": None}
     head = {"id": f"chatcmpl-{answer.number}", "object": "chat.completion", "created": CREATED, "model": answer.model}
     return {**head, "choices": [choice], "usage": CHAT_USAGE}
+
+
+def _chat_call(call: Call) -> Json:
+    if call.free_text:
+        return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": call.free_text}}
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.json_text}}
+
+
+def _chat_call_deltas(call: Call, index: int) -> list[Json]:
+    kind, field, text = (
+        ("custom", "input", call.free_text) if call.free_text else ("function", "arguments", call.json_text)
+    )
+    begun = {"index": index, "id": call.id, "type": kind, kind: {"name": call.name, field: ""}}
+    return [begun, *({"index": index, kind: {field: half}} for half in _halves(text))]
 
 
 def _chat_stream(answer: Answer) -> list[Json]:
@@ -105,11 +119,7 @@ def _chat_stream(answer: Answer) -> list[Json]:
     deltas += [{"reasoning_content": answer.reasoning}] if answer.reasoning else []
     deltas += [{"content": word} for word in _words(answer.text)]
     for index, call in enumerate(answer.calls):
-        function = {"name": call.name, "arguments": ""}
-        deltas.append({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
-        deltas += [
-            {"tool_calls": [{"index": index, "function": {"arguments": half}}]} for half in _halves(call.json_text)
-        ]
+        deltas += [{"tool_calls": [delta]} for delta in _chat_call_deltas(call, index)]
     usage_chunk = {**head, "choices": [], "usage": CHAT_USAGE}
     return [*map(chunk, deltas), chunk({}, _chat_finish(answer)), usage_chunk, DONE]
 
@@ -228,9 +238,12 @@ def _responses_items(answer: Answer) -> list[Json]:
         item_id = f"msg_{answer.number:04}"
         items.append({"id": item_id, "type": "message", "role": "assistant", "status": "completed", "content": [part]})
     for place, call in enumerate(answer.calls):
-        name = {"type": "function_call", "call_id": call.id, "name": call.name}
-        item_id = f"fc_{answer.number:04}_{place}"
-        items.append({"id": item_id, **name, "arguments": call.json_text, "status": "completed"})
+        item_id = f"{'ctc' if call.free_text else 'fc'}_{answer.number:04}_{place}"
+        named = {"id": item_id, "call_id": call.id, "name": call.name, "status": "completed"}
+        if call.free_text:
+            items.append({"type": "custom_tool_call", **named, "input": call.free_text})
+        else:
+            items.append({"type": "function_call", **named, "arguments": call.json_text})
     return items
 
 
@@ -290,10 +303,19 @@ def _call_events(item: Json) -> tuple[Json, list[Json]]:
     ]
 
 
+def _custom_call_events(item: Json) -> tuple[Json, list[Json]]:
+    stem, text = "response.custom_tool_call_input", item["input"]
+    return {**item, "status": "in_progress", "input": ""}, [
+        *({"type": f"{stem}.delta", "delta": half} for half in _halves(text)),
+        {"type": f"{stem}.done", "input": text},
+    ]
+
+
 ITEM_EVENTS: dict[str, Callable[[Json], tuple[Json, list[Json]]]] = {
     "reasoning": _reasoning_events,
     "message": _message_events,
     "function_call": _call_events,
+    "custom_tool_call": _custom_call_events,
 }
 
 WHOLE: dict[Protocol, Callable[[Answer], Json]] = {

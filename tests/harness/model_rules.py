@@ -15,9 +15,10 @@ from tests.harness.schema_rules import check_closed, check_strict
 from tests.harness.wire import Json, Protocol
 
 
-def check_request(protocol: Protocol, body: Json, also: frozenset[str] = frozenset()) -> None:
-    """Raises Refused at the first mistake. `also` are top-level fields that the backend takes beside the vendor's."""
-    check_types(protocol, body, beta=_uses_beta(body), also=also)
+def check_request(protocol: Protocol, body: Json, also: frozenset[str] = frozenset(), *, beta: bool = False) -> None:
+    """Raises Refused at the first mistake. `also` are top-level fields that the backend takes beside the vendor's.
+    beta: whether those of Messages that are betas are taken."""
+    check_types(protocol, body, beta=beta or _uses_beta(body), also=also)
     CHECKS[protocol](body)
 
 

@@ -39,11 +39,14 @@ Check: TypeAlias = Callable[[Json, str], None]  # of a value at a path; raises R
 # send them back, and the newest anthropic SDK has no sampling any more.
 ALSO_TAKEN: dict[str, dict[str, object]] = {
     "CompletionCreateParamsBase": {"stream": bool},
-    "ResponseCreateParamsBase": {"stream": bool},
+    # Codex sends client_metadata and search_content_types, and their vendor takes them.
+    "ResponseCreateParamsBase": {"stream": bool, "client_metadata": dict[str, str]},
     "MessageCreateParamsBase": {"stream": bool, "temperature": float, "top_p": float, "top_k": int},
     # reasoning_content belongs to other vendors
     "ChatCompletionAssistantMessageParam": {"annotations": list[object] | None, "reasoning_content": str},
     "EasyInputMessageParam": {"id": str, "status": str},
+    "ResponseReasoningItemParam": {"content": list[object] | None},
+    "WebSearchToolParam": {"search_content_types": list[str]},
 }
 # Needed by a type but not by its API.
 NOT_NEEDED: dict[str, frozenset[str]] = {
