@@ -68,7 +68,7 @@ class Pool:
                 attempt.slow_connect = isinstance(error, aiohttp.ConnectionTimeoutError)
                 attempt.unsent = isinstance(error, _UNSENT)
                 if not (_may_repeat(error, body) and attempt.may_repeat()):
-                    raise _unreachable(backend, error) from error
+                    raise _unreachable(backend, error) from error.with_traceback(None)
                 attempt.repeated = True
                 response = await self._request_again(backend, url, headers, body, method, attempt)
             answered = True
@@ -114,7 +114,7 @@ class Pool:
             return await self._request(backend, url, headers, body, method, fresh=True)
         except _BROKEN as error:
             attempt.unsent = attempt.unsent and isinstance(error, _UNSENT)
-            raise _unreachable(backend, error) from error
+            raise _unreachable(backend, error) from error.with_traceback(None)
 
     def linger(self, running_out: Coroutine[None, None, None]) -> None:
         """Let an answer that is complete come to its end, so that its connection can be used again."""
@@ -179,7 +179,9 @@ class Answer:
                 return await self._content.readany()
             return await self._decoded(self._decoder)
         except (aiohttp.ClientError, OSError) as error:
-            raise _bad_answer("The backend broke the connection before its answer was complete.") from error
+            message = "The backend broke the connection before its answer was complete."
+            # The reader keeps what it raised: with the way here, that would lead back to the reader, and stay for long.
+            raise _bad_answer(message) from error.with_traceback(None)
         except BrokenEncoding as error:
             raise _bad_answer("The backend's answer is not encoded as its headers say.") from error
 

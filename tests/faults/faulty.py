@@ -88,7 +88,8 @@ async def _carry_out(steps: list[Step], writer: asyncio.StreamWriter, leaving: a
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """End the connection so that the other side is told that it broke."""
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    if (its := writer.get_extra_info("socket")) is not None:  # the other side may have been quicker
+        its.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     writer.transport.abort()
 
 
