@@ -150,6 +150,9 @@ class Relay(ClientStream):
                 await self._write(begun)  # the first byte waits for no store
                 begun = b""
             out = self._told(begun) + await turn.end_stream(out)
+            if turn.failed is not None:
+                self._exchange.note_error(turn.failed)
+                return await self._end(out)
         self._exchange.outcome = "ok"
         return await self._end(out)
 
