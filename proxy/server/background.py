@@ -209,7 +209,6 @@ class JobTurn(ResponseTurn):
 
     async def end_badly(self, out: bytes) -> None:
         """The last events of a stream that failed."""
-        out = self.told(out)
         for event in events_of(out):
             response = _object(event.partition(b"data:")[2]).get("response")
             if is_object(response) and response.get("status") == "failed":

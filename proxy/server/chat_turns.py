@@ -2,6 +2,7 @@
 
 import re
 
+from proxy.canonical.errors import Rejected
 from proxy.server import ids
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
@@ -10,6 +11,7 @@ from proxy.server.recalling import keeps_own
 from proxy.server.turns import Turn
 from proxy.settings.snapshot import StateSettings
 from proxy.state import Key, Put, StoreFailed
+from proxy.translation import pair
 from proxy.translation.kept_completions import streamed_completion, write_completion
 from proxy.translation.pair import Peek
 from proxy.translation.passed_body import with_members
@@ -61,8 +63,13 @@ class ChatTurn(Turn):
     async def end_stream(self, out: bytes) -> bytes:
         out = self.told(out)
         completion = streamed_completion(b"".join(self._heard))
-        if completion is not None:
-            await self._keep(completion)
+        try:
+            if completion is not None:
+                await self._keep(completion)
+        except Rejected as rejected:
+            self.failed = rejected.error
+            _, told = pair.write_client_error("chat", rejected.error, "")
+            return b"data: %b\n\n" % told
         return out
 
     async def end_whole(self, body: bytes) -> bytes:

@@ -20,6 +20,7 @@ from proxy.server.chat_counting import count_chat
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.local_tokenizers import LONGEST
+from proxy.server.recalling import recall
 from proxy.translation import estimate, pair
 from proxy.translation.pair import Options, Peek
 from proxy.translation.platforms import adapted
@@ -79,6 +80,8 @@ class Count(NamedTuple):
 async def count_tokens(exchange: Exchange) -> StreamResponse:
     """Both protocols' endpoints for counting. Raises `Rejected`."""
     raw = await read_json(exchange)
+    if exchange.client == "responses" and (recalled := await recall(exchange, raw)) is not None:
+        raw = recalled.raw
     admitted = await admit(exchange, raw)
     seen, route, served = admitted.seen, admitted.route, admitted.served
     gateway = exchange.gateway

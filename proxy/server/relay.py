@@ -65,7 +65,7 @@ class Relay(ClientStream):
             exchange.note_error(error)
         else:
             exchange.outcome = "ok"
-        return await self._end(out)
+        return await self._end(self._told(out))
 
     def close(self) -> None:
         """Let go of the backend, at once if it is still sending, and take stock."""
@@ -138,8 +138,11 @@ class Relay(ClientStream):
     # ---- toward the client
 
     async def _write(self, out: bytes) -> None:
+        await super()._write(self._told(out))
+
+    def _told(self, out: bytes) -> bytes:
         turn = self._exchange.turn
-        await super()._write(out if turn is None else turn.told(out))
+        return out if turn is None or not out else turn.told(out)
 
     async def _deliver(self, out: bytes) -> StreamResponse:
         """Write the last bytes of an answer that is whole."""
@@ -148,7 +151,10 @@ class Relay(ClientStream):
             if begun and self._response is None:
                 await self._write(begun)  # the first byte waits for no store
                 begun = b""
-            out = (turn.told(begun) if begun else b"") + await turn.end_stream(out)
+            out = self._told(begun) + await turn.end_stream(out)
+            if turn.failed is not None:
+                self._exchange.note_error(turn.failed)
+                return await self._end(out)
         self._exchange.outcome = "ok"
         return await self._end(out)
 
@@ -161,7 +167,7 @@ class Relay(ClientStream):
         if self._response is None and not self._translation.started:
             raise Rejected(failed)
         self._exchange.note_error(failed)
-        return await self._end(out)
+        return await self._end(self._told(out))
 
     async def _commit(self) -> StreamResponse:
         # Only Messages tells of the prompt before all is told; toward others the backend still has until the end.

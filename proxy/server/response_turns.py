@@ -20,7 +20,16 @@ from proxy.settings.snapshot import StateSettings
 from proxy.state import Append, Conflict, Key, Put, StoreFailed, Write
 from proxy.translation import pair
 from proxy.translation.codecs import echo_of, listed_items, queued_response, write_usage
-from proxy.translation.kept_turns import ending_of, last_event, response_event, told_events, told_response, write_turn
+from proxy.translation.kept_turns import (
+    ending_of,
+    failure_events,
+    last_event,
+    number_of,
+    response_event,
+    told_events,
+    told_response,
+    write_turn,
+)
 from proxy.translation.pair import Peek
 from proxy.translation.passed_body import with_members
 from proxy.translation.prepared import Prepared
@@ -102,7 +111,13 @@ class ResponseTurn(Turn):
         ending = ending_of(out)
         if ending is None:
             return out
-        kept = await self._keep(ending.response)
+        try:
+            kept = await self._keep(ending.response)
+        except Rejected as rejected:
+            self.failed = rejected.error
+            response = loads(ending.response)
+            events, _ = failure_events(number_of(out) or 0, response if is_object(response) else {}, rejected.error)
+            return events
         return out if kept is ending.response else ending.head + kept + ending.tail
 
     async def end_whole(self, body: bytes) -> bytes:

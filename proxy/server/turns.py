@@ -6,12 +6,15 @@ or `end_whole`. What these give is what the client gets; when they return, it is
 
 from abc import ABC, abstractmethod
 
+from proxy.canonical.errors import Error
 from proxy.translation.pair import Peek
 from proxy.translation.prepared import Prepared
 
 
 class Turn(ABC):
-    """One exchange that leaves something."""
+    """One exchange that leaves something. `failed`: why nothing could be kept of a stream that had to be."""
+
+    failed: Error | None = None
 
     @abstractmethod
     def bind(self, seen: Peek, *, same_protocol: bool) -> None:
@@ -31,12 +34,12 @@ class Turn(ABC):
 
     @abstractmethod
     async def end_stream(self, out: bytes) -> bytes:
-        """The end of a stream that ended well, as `parted` left it. Raises `Rejected` where nothing could be kept that
-        had to be."""
+        """The end of a stream that ended well, as `parted` left it; an error in its place where nothing could be kept
+        that had to be."""
 
     @abstractmethod
     async def end_whole(self, body: bytes) -> bytes:
-        """A whole reply. Raises `Rejected` likewise."""
+        """A whole reply. Raises `Rejected` where it could not be kept and had to be."""
 
     def left(self) -> None:  # noqa: B027  most have nothing to let go of
         """The exchange is over, whether or not anything was kept of it."""

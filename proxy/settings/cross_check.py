@@ -162,6 +162,10 @@ def _check_workers(document: Document, listen: Address | None, admin: Address | 
     state = document.root.get("state")
     if isinstance(state, dict) and state.get("limits_file") is not None:
         document.note(("state", "limits_file"), "can't be used by several workers: one process at a time has the file")
+    if isinstance(state, dict) and state.get("url") == "memory:":
+        document.note(
+            ("state", "url"), "is one worker's own memory, of which the others know nothing: use a file or a server"
+        )
 
 
 def _address(document: Document, name: str) -> Address | None:

@@ -69,7 +69,7 @@ def resolve(file: SettingsFile) -> Settings:
         admin_token=file.admin_token,
         shared_limits=_shared_limits(file.state),
         limits_file=file.state.limits_file,
-        state=_state(file.state),
+        state=_state(file.state, alone=file.workers == 1),
         tenant_label=file.telemetry.metrics.tenant_label,
         log_format=file.telemetry.logs.format,
         traces=_traces(file.telemetry.traces),
@@ -91,9 +91,10 @@ def _shared_limits(section: StateSection) -> SharedLimits | None:
     return SharedLimits(section.url, section.on_failure) if is_redis(section.url.get_secret_value()) else None
 
 
-def _state(section: StateSection) -> StateSettings | None:
+def _state(section: StateSection, *, alone: bool) -> StateSettings | None:
+    """`alone`: one process serves, so that what is kept in memory is known to all who may be asked for it."""
     url = section.url.get_secret_value()
-    if url == "none:":
+    if url == "none:" or (url == "memory:" and not alone):
         return None
     default = MEMORY_TTL if url == "memory:" else STORE_TTL
     return StateSettings(section.url, section.ttl or default, tuple(section.content_keys), section.max_stored)

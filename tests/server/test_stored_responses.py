@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from proxy.settings import ProtocolName
 from proxy.settings.snapshot import StateSettings
 from tests.server.serving import Proxy, says_hello, serving, upstream
-from tests.upstream.scripted import Scripted, Step
+from tests.upstream.scripted import CUT, Scripted, Step
 
 TRANSLATED: list[ProtocolName] = ["chat", "messages"]
 
@@ -116,3 +116,23 @@ async def test_what_was_not_begun_in_the_background_is_not_cancelled_or_resumed(
             await client.responses.cancel(told.id)
         with pytest.raises(BadRequestError):
             await client.responses.retrieve(told.id, stream=True, starting_after=0)
+
+
+async def test_what_came_before_is_counted() -> None:
+    async with keeping("chat", says_hello("chat", streamed=False)) as (_, _, client):
+        told = await client.responses.create(model="m", input="A long story. " * 200)
+        short = await client.responses.input_tokens.count(model="m", input="And?")
+        whole = await client.responses.input_tokens.count(model="m", input="And?", previous_response_id=told.id)
+        assert whole.input_tokens > short.input_tokens + 200
+
+
+async def test_a_stream_that_breaks_keeps_its_id_and_is_not_kept() -> None:
+    script = [*says_hello("responses", streamed=True)[:5], CUT]
+    async with Scripted(script) as backend:
+        to = upstream("responses", backend.base_url, state="proxy")
+        async with serving(to, state=StateSettings(SecretStr("memory:"), 3600.0)) as proxy:
+            _, _, told = await proxy.post("/v1/responses", {"model": "m", "input": "x", "stream": True})
+            events = [json.loads(line[6:]) for line in told.decode().splitlines() if line.startswith("data: {")]
+            ids = {event["response"]["id"] for event in events if "response" in event}
+            assert (len(ids), events[-1]["type"]) == (1, "response.failed")
+            assert (await proxy.ask("GET", f"/v1/responses/{ids.pop()}"))[0] == 404

@@ -73,14 +73,12 @@ async def test_a_warm_up_asks_no_backend_and_can_be_continued() -> None:
 
 
 async def test_lanes_are_answered_beside_each_other_and_each_in_its_order() -> None:
-    waits = asyncio.Event()
+    asked, waits = asyncio.Barrier(2), asyncio.Event()
     hello = says_hello("chat", streamed=True)
-    async with keeping("chat", [waits, *hello], hello) as (proxy, _, _), connected(proxy) as socket:
+    async with keeping("chat", [asked, waits, *hello], hello) as (proxy, _, _), connected(proxy) as socket:
         base = {"type": "response.create", "model": "m", "input": "Hi"}
         await socket.send_json({**base, "stream_id": "slow"})
-        async with asyncio.timeout(5):
-            while not proxy.gateway.runtime.open or len(proxy.gateway.runtime.open) < 2:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+        await asked.wait()
         await socket.send_json({**base, "stream_id": "slow", "metadata": {"second": "yes"}})
         await socket.send_json({**base, "stream_id": "fast"})
         first = await said(socket)

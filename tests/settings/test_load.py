@@ -281,3 +281,12 @@ def test_content_is_recorded_only_where_it_is_said(
 def test_the_switch_for_content_is_nothing_without_a_receiver(tmp_path: Path) -> None:
     switch = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "nonsense"}
     assert read(tmp_path, MINIMAL, switch).traces is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [("", "memory:"), ("workers: 2", None), ("workers: 2\nstate: {url: 'sqlite:///s'}", "sqlite:///s")],
+)
+def test_several_workers_keep_nothing_in_memory(tmp_path: Path, lines: str, kept: str | None) -> None:
+    state = read(tmp_path, MINIMAL + lines).state
+    assert (state and state.url.get_secret_value()) == kept

@@ -272,6 +272,10 @@ def test_events_with_content_need_a_neighbour_of_the_spans_endpoint(tmp_path: Pa
             "workers: 2\nstate: {limits_file: limits.json}",
             ":3: state.limits_file: can't be used by several workers: one process at a time has the file",
         ),
+        (
+            "workers: 2\nstate: {url: 'memory:'}",
+            ":3: state.url: is one worker's own memory, of which the others know nothing: use a file or a server",
+        ),
     ],
 )
 def test_what_several_workers_can_not_have(tmp_path: Path, lines: str, mistake: str) -> None:

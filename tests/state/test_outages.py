@@ -112,3 +112,18 @@ async def test_a_response_that_is_too_large_is_not_kept_and_says_so(url: str) ->
         assert (await ask(proxy, large))[1]["store"] is False
         assert (await ask(proxy, {**large, "store": True}))[0] == 503
         assert (await ask(proxy, {**HELLO, "store": True}))[0] == 200
+
+
+async def test_a_stream_that_had_to_be_kept_and_could_not_be_ends_in_an_error() -> None:
+    async with modelled("chat", "memory:", most=2000) as (proxy, _):
+        large = {**HELLO, "input": "x" * 3000, "stream": True, "store": True}
+        _, _, told = await proxy.post("/v1/responses", large)
+        events = [json.loads(line[6:]) for line in told.decode().splitlines() if line.startswith("data: {")]
+        assert [event["type"] for event in events[-2:]] == ["error", "response.failed"]
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert len({event["response"]["id"] for event in events if "response" in event}) == 1
+        assert (await proxy.record())["outcome"] == "incomplete"
+        chat = {"model": "m", "messages": [{"role": "user", "content": "x" * 3000}], "stream": True, "store": True}
+        _, _, told = await proxy.post("/v1/chat/completions", chat)
+        assert b"[DONE]" not in told
+        assert json.loads(told.rstrip().rpartition(b"data: ")[2])["error"]["type"] == "service_unavailable_error"
