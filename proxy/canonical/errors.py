@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from proxy.canonical.loss import Loss
 
 
+LONGEST_TEXT = 8 * 1024  # characters of a message
+
+
 class ErrorClass(StrEnum):
     """The rows of mapping.md 15.1."""
 
@@ -99,12 +102,17 @@ class Error:
         return self.message if self.quoted is None else f"{self.message} The model said: {self.quoted}"
 
     def scrubbed(self, scrub: Callable[[str], str]) -> "Error":
-        """This error, without what `scrub` takes out of a text."""
-        self.message = scrub(self.message)
+        """This error, without what `scrub` takes out of a text, and without the rest of texts that are too long to be
+        read: they quote what a client or a backend has written."""
+        self.message = _readable(scrub(self.message))
         self.code, self.param, self.type, self.quoted = (
-            None if text is None else scrub(text) for text in (self.code, self.param, self.type, self.quoted)
+            None if text is None else _readable(scrub(text)) for text in (self.code, self.param, self.type, self.quoted)
         )
         return self
+
+
+def _readable(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
 class Rejected(Exception):

@@ -124,6 +124,7 @@ class Gateway:
         self.scrub_tenants = ManySecrets(runtime.known_keys(_tenants_keys(settings)))
         self.tenants = None if settings.tenants is None else Tenants(settings)
         self.prices = PriceTable(settings.prices)
+        self.shown_names: Kept[str, str] = Kept(1000)
         self.counts: Kept[bytes, Count] = Kept(2000)
         self.listings: Kept[tuple[str, bytes], list[Model]] = Kept(200)
         self._targets: dict[tuple[str, str, str, str], Target] = {}

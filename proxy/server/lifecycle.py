@@ -26,7 +26,7 @@ from proxy.server.reloading import Reloading
 from proxy.server.runtime import Runtime
 from proxy.server.self_test import failed_translations
 from proxy.server.workers import ALONE, Supervisor, Worker, reserved, share_of, supported
-from proxy.settings import Address, Loaded, Settings
+from proxy.settings import Address, Loaded, Settings, SettingsError
 from proxy.telemetry.logs import AccessLog, configure_messages, json_line, write_stdout, write_stdout_among_others
 from proxy.telemetry.text_lines import text_line
 from proxy.upstream.dialects import UnknownDialect
@@ -34,6 +34,7 @@ from proxy.upstream.dialects import UnknownDialect
 _OK = 0
 _MISTAKES = 1
 _UNUSABLE = 2
+_WAITS = 75  # until the configuration is mended, which is tried again
 
 _OTHER_FILES = 256  # beside connections of clients and those to backends
 _POLL = 0.05  # seconds between looks at what is still open
@@ -68,8 +69,15 @@ def run(loaded: Loaded, read: Callable[[], Loaded] | None = None, *, demo: bool 
     def serve_as(worker: Worker) -> int:
         for each in kept:
             each.close()
+        current = loaded
+        if worker.again and read is not None:
+            try:
+                current = read()
+            except SettingsError as error:
+                _say(f"dragoman: worker {worker.number} waits for a configuration without mistakes\n{error}")
+                return _WAITS
         again = None if read is None else lambda: share(worker, read())
-        return _run(share(worker, loaded), again, worker, demo=demo)
+        return _run(share(worker, current), again, worker, demo=demo)
 
     return Supervisor(settings.workers, serve_as).run()
 

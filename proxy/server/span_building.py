@@ -8,6 +8,7 @@ content be recorded.
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from time import perf_counter
 
 from opentelemetry._logs import LogRecord
@@ -150,6 +151,11 @@ def _server(exchange: Exchange) -> tuple[str, _Attributes]:
     return (verb if route is None else f"{verb} {route}"), attributes
 
 
+def _shown(exchange: Exchange, word: str) -> str:
+    """A word of a client's or a backend's: without secrets, well-formed, and not longer than a name is."""
+    return exchange.scrub_all(word)[:_LONGEST].encode(errors="replace").decode()
+
+
 def _route(exchange: Exchange) -> str | None:
     """Of a closed set, whatever paths callers make up; None for what does not exist."""
     if exchange.route == "unmatched":
@@ -166,7 +172,7 @@ def _broke(exchange: Exchange) -> bool:
 def _events(exchange: Exchange, spans: Spans, ended: float) -> list[tuple[str, Mapping[str, str | int], float]]:
     """(name, attributes, moment)"""
     events: list[tuple[str, Mapping[str, str | int], float]] = [
-        (semconv.LOSS_EVENT, told, ended) for told in loss_events(exchange.losses)
+        (semconv.LOSS_EVENT, told, ended) for told in loss_events(exchange.losses, partial(_shown, exchange))
     ]
     events += [
         (semconv.RETRY_EVENT, {semconv.ATTEMPT: call.number}, call.attempt.started)
@@ -213,11 +219,11 @@ def _inference(exchange: Exchange, spans: Spans, call: Call, operation: str) -> 
     if spans.tier is not None and attributes[semconv.PROVIDER] in semconv.OPENAI:
         attributes[semconv.REQUEST_TIER] = spans.tier
     if spans.stops and spans.transcript.content:
-        attributes[semconv.STOP_SEQUENCES] = spans.stops
+        attributes[semconv.STOP_SEQUENCES] = tuple(_shown(exchange, stop) for stop in spans.stops)
     if call is spans.calls[-1] and not exchange.times.overlap:
         attributes[semconv.OVERHEAD] = round(exchange.times.overhead(perf_counter() - spans.started) * 1000, 3)
     if call.model is not None:
-        attributes[semconv.REQUEST_MODEL] = call.model[:_LONGEST].encode(errors="replace").decode()
+        attributes[semconv.REQUEST_MODEL] = _shown(exchange, call.model)
     if call.prepared is not None and call.prepared.upstream_stream:
         attributes[semconv.STREAM] = True
     if exchange.caller is not None:
@@ -249,7 +255,7 @@ def _add_answer(exchange: Exchange, spans: Spans, call: Call, operation: str, at
     if alone and exchange.first_token is not None:
         attributes[semconv.FIRST_CHUNK] = exchange.first_token - call.attempt.started
     if last and exchange.outcome in ("ok", "incomplete", "cancelled"):
-        _add_names(spans, operation, attributes)
+        _add_names(exchange, spans, operation, attributes)
     usage = exchange.usage if alone else _used(call, answers)
     if usage is not None and not usage.estimated and operation != semconv.FETCH:
         attributes[semconv.INPUT_TOKENS] = usage.prompt
@@ -259,7 +265,7 @@ def _add_answer(exchange: Exchange, spans: Spans, call: Call, operation: str, at
         attributes[semconv.REASONING_TOKENS] = usage.reasoning
 
 
-def _add_names(spans: Spans, operation: str, attributes: _Attributes) -> None:
+def _add_names(exchange: Exchange, spans: Spans, operation: str, attributes: _Attributes) -> None:
     """What the answer is called, as its client sees it."""
     transcript = spans.transcript
     names = names_in(transcript.told, streamed=transcript.streamed)
@@ -272,7 +278,7 @@ def _add_names(spans: Spans, operation: str, attributes: _Attributes) -> None:
         (semconv.FINGERPRINT, names.fingerprint if openai else None),
     ):
         if value:
-            attributes[name] = value[:_LONGEST].encode(errors="replace").decode()
+            attributes[name] = _shown(exchange, value)
 
 
 def _used(call: Call, answers: list[Call]) -> Usage | None:

@@ -57,10 +57,10 @@ def access_record(exchange: Exchange, status: int) -> dict[str, object]:
         "client": exchange.client,
         "backend": served.backend.protocol if served is not None else None,
         "route": exchange.route,
-        "model_requested": _logged(exchange.model_requested),
+        "model_requested": _named(exchange, exchange.model_requested),
         "model": exchange.alias,
         "upstream": served.backend.name if served is not None else None,
-        "upstream_model": _logged(exchange.model),
+        "upstream_model": _named(exchange, exchange.model),
         "upstream_request_id": exchange.upstream_id,
         "stream": exchange.stream,
         "status": status,
@@ -145,6 +145,17 @@ def _tell_losses(exchange: Exchange) -> None:
         backend = served.backend.protocol
         exchange.gateway.runtime.metrics.count_losses(losses, exchange.client, backend)
         exchange.gateway.runtime.loss_log.note(losses, exchange.client, backend, _logged(exchange.model) or "")
+
+
+def _named(exchange: Exchange, name: str | None) -> str | None:
+    """The name of a model, in whose place a client may have written a key."""
+    if name is None:
+        return None
+    gateway = exchange.gateway
+    told = gateway.shown_names.get(name)
+    if told is None:
+        told = gateway.shown_names.put(name, gateway.runtime.scrub(_logged(name) or ""))
+    return told
 
 
 def _logged(word: str | None) -> str | None:

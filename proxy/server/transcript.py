@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from aiohttp.web import StreamResponse
 
-_MOST = 1024 * 1024  # bytes of either side; of what is longer no content is recorded
+_MOST = 256 * 1024  # bytes of either side; of what is longer no content is recorded
 _HEAD = 16 * 1024  # bytes of a stream, which names itself at its beginning
 
 

@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -18,18 +20,21 @@ from proxy.settings.tenants import Tenant
 
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
 _BY_SIGNAL = 128  # and its number, as shells tell of a process that a signal has ended
-_STARTUP_FAILED = frozenset({1, 2})  # exit codes of a configuration, or an address, that can't be used
+_RAISED = 70  # the exit code of a worker that an exception has ended
+_STARTUP_FAILED = frozenset({1, 2, _RAISED})  # exit codes of a configuration, or an address, that can't be used
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 30.0  # seconds before a worker that crashed is started again
 _LIVED_LONG = 60.0  # seconds after which a crash is no longer the last one's fault
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Which of `count` this process is, from 0. `parent`: readable once the parent has gone."""
+    """Which of `count` this process is, from 0. `parent`: readable once the parent has gone. `again`: another one was
+    it before, and what was configured when that began may hold no more."""
 
     number: int
     count: int
     parent: int = -1
+    again: bool = False
 
 
 ALONE = Worker(0, 1)
@@ -92,6 +97,7 @@ class Supervisor:
         """Until all have ended. The result is the exit code: that of a worker that could not start, or the greatest of
         those that were told to end."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, self._watched)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody hears of a worker that ends
         try:
             for number in range(self._count):
                 self._start(number)
@@ -111,12 +117,16 @@ class Supervisor:
         if process:
             self._running[process] = number, time.monotonic()
             return
-        code = 70  # what is left if even what follows fails
+        code = _RAISED
         try:
             os.setpgid(0, 0)  # what a terminal sends comes from the parent, once
             os.close(self._own_end)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is handled; the files are looked at anyway
             signal.pthread_sigmask(signal.SIG_UNBLOCK, self._watched)
-            code = self._serve(Worker(number, self._count, self._parent_end))
+            code = self._serve(Worker(number, self._count, self._parent_end, number in self._wait))
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -137,7 +147,8 @@ class Supervisor:
             self._ending = True
             self._due.clear()
         for process in self._running:
-            os.kill(process, number)
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def _reap(self) -> None:
         while self._running:
@@ -150,10 +161,13 @@ class Supervisor:
 
     def _ended(self, number: int, code: int, lived: float) -> None:
         if self._ending:
+            if code == _BY_SIGNAL + signal.SIGTERM:  # it was told before it could listen
+                code = 0
             if self._code not in _STARTUP_FAILED:  # else the others were ended for it, however far they were
                 self._code = max(self._code, code)
             return
-        if code in _STARTUP_FAILED or code == 0:  # 0: it was told to drain, which is meant for all
+        first = number not in self._wait
+        if code == 0 or (first and code in _STARTUP_FAILED):  # 0: it was told to drain, which is meant for all
             self._code = code
             self._pass_on(signal.SIGTERM)
             return

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 from typing import assert_never
+from urllib.parse import urlsplit, urlunsplit
 
 from proxy.canonical.parts import (
     Audio,
@@ -32,7 +33,9 @@ from proxy.telemetry.semconv import FINISH
 Json = dict[str, object]
 
 _LONGEST_TEXT = 16 * 1024  # characters of one part
-_MOST = 256 * 1024  # characters of one attribute
+_MOST = 64 * 1024  # characters of one attribute
+_MOST_MESSAGES = 200  # of a conversation, the last ones
+_DEEPEST = 12  # levels of arguments that are shown as structures; deeper ones are shown as text
 
 
 def system_instructions(request: Request) -> list[Json]:
@@ -41,9 +44,9 @@ def system_instructions(request: Request) -> list[Json]:
 
 
 def input_messages(request: Request) -> list[Json]:
-    """The history. Results of tools are messages of their own."""
+    """The end of the history. Results of tools are messages of their own."""
     messages: list[Json] = []
-    for turn in request.turns:
+    for turn in request.turns[-_MOST_MESSAGES:]:
         for is_result, run in groupby(turn.parts, lambda part: isinstance(part, Result)):
             role = "tool" if is_result else "system" if turn.role == "developer" else turn.role
             parts = [written for part in run if (written := _part(part)) is not None]
@@ -112,20 +115,34 @@ def _text(text: str) -> Json:
 
 
 def _arguments(call: Call) -> object:
-    if call.input is not None:
-        return call.input if len(_json(call.input)) <= _LONGEST_TEXT else {}
-    if len(call.arguments) > _LONGEST_TEXT or call.kind == "custom":
-        return call.arguments[:_LONGEST_TEXT]
+    text = call.arguments if call.input is None else _json(call.input)
+    if len(text) > _LONGEST_TEXT or call.kind == "custom":
+        return text[:_LONGEST_TEXT]
     try:
-        return json.loads(call.arguments)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return call.arguments
+        return text
+    return value if _fits(value, _DEEPEST) else text
+
+
+def _fits(value: object, levels: int) -> bool:
+    """Whether a collector takes it as a structure: what nests deeper, or holds longer integers, can't be encoded, nor
+    can anything that is sent beside it."""
+    match value:
+        case int():
+            return abs(value) < 2**63
+        case dict():
+            return levels > 0 and all(_fits(each, levels - 1) for each in value.values())
+        case list():
+            return levels > 0 and all(_fits(each, levels - 1) for each in value)
+        case _:
+            return True
 
 
 def _source(source: Source, modality: str) -> Json:
     match source.kind:
         case "url":
-            return {"type": "uri", "modality": modality, "mime_type": source.media_type, "uri": source.data}
+            return {"type": "uri", "modality": modality, "mime_type": source.media_type, "uri": _address(source.data)}
         case "file":
             return {"type": "file", "modality": modality, "mime_type": source.media_type, "file_id": source.data}
         case "text":
@@ -136,6 +153,15 @@ def _source(source: Source, modality: str) -> Json:
             assert_never(source.kind)
 
 
+def _address(url: str) -> str:
+    """Without what gives access: a user's password, a signed query."""
+    try:
+        parts = urlsplit(url)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))[:_LONGEST_TEXT]
+    except ValueError:
+        return ""
+
+
 def _blob(modality: str, media_type: str | None) -> Json:
     return {"type": "blob", "modality": modality, "mime_type": media_type, "content": ""}
 
@@ -143,7 +169,7 @@ def _blob(modality: str, media_type: str | None) -> Json:
 def _tool(tool: Tool) -> Json:
     match tool:
         case FunctionTool():
-            schema = tool.schema if len(_json(tool.schema)) <= _LONGEST_TEXT else {}
+            schema = tool.schema if _fits(tool.schema, _DEEPEST) and len(_json(tool.schema)) <= _LONGEST_TEXT else {}
             about = tool.description and tool.description[:_LONGEST_TEXT]
             return {"type": "function", "name": tool.name, "description": about, "parameters": schema}
         case CustomTool():

@@ -5,7 +5,7 @@ there is no flood.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from proxy.canonical.loss import Loss
 from proxy.canonical.loss_rules import ABOUT
@@ -44,10 +44,11 @@ class LossLog:
             )
 
 
-def loss_events(losses: Sequence[Loss]) -> list[dict[str, str | int]]:
-    """The attributes of a span's events, one for each loss up to a bound, then one for the rest (operations.md 3.1)."""
+def loss_events(losses: Sequence[Loss], show: Callable[[str], str]) -> list[dict[str, str | int]]:
+    """The attributes of a span's events, one for each loss up to a bound, then one for the rest (operations.md 3.1).
+    `show`: takes out of a path what must not be shown, since the names of members in it are the client's."""
     told: list[dict[str, str | int]] = [
-        {"rule": loss.rule.value, "level": loss.level, "path": loss.path} for loss in losses[:_EVENTS]
+        {"rule": loss.rule.value, "level": loss.level, "path": show(loss.path)} for loss in losses[:_EVENTS]
     ]
     if (more := len(losses) - _EVENTS) > 0:
         told.append({"remaining": more})

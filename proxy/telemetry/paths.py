@@ -5,12 +5,17 @@ is looked up together, once.
 """
 
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from proxy.telemetry.series import NONE, Distribution, Sum
 
 if TYPE_CHECKING:
     from proxy.telemetry.traffic import Traffic
+
+
+# That backends are known to answer with; what else one may say is a class.
+_CODES = frozenset({*(status.value for status in HTTPStatus), 529})
 
 
 class Tokens:
@@ -62,7 +67,7 @@ class Path:
         """Of answers with this status; 0: without any."""
         found = self._answers.get(code)
         if found is None:
-            label = str(code) if code else NONE
+            label = NONE if not code else str(code) if code in _CODES else f"{min(code // 100, 9)}xx"
             found = self._answers[code] = self._traffic.upstream_duration.of(self.upstream, self.model, label)
         return found
 

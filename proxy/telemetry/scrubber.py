@@ -15,13 +15,14 @@ _SHAPES = (
     r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|r8|hf)[-_][A-Za-z0-9_\-.*…]{8,}",
     # Our own, also behind a letter, such as the n of a written line break. What all may see is the first part alone.
     r"(?i:drg)[-_](?![0-9a-z]{12}(?![A-Za-z0-9_\-*…]))[A-Za-z0-9_\-.*…]{8,}",
-    r"(?i:bearer)\s+[A-Za-z0-9._~+/\-]{8,}=*",
+    r"(?i:bearer)\s{1,8}[A-Za-z0-9._~+/\-]{8,}=*",
     r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])",
     r"AIza[A-Za-z0-9_\-]{30,}",
     # Whose account it is: OpenAI's errors name the organisation and the project, Anthropic's the organisation.
     r"(?<![A-Za-z0-9])(?:org-|proj_)[A-Za-z0-9]{16,}",
     r"(?i:organi[sz]ation)(?:'s)?[\s:(]{1,3}[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\)?",
-    r"eyJ[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]{8,}\.[A-Za-z0-9_\-]+",
+    # Not in the midst of other letters, or each of many beginnings would look through all that follows.
+    r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]{8,}+\.[A-Za-z0-9_\-]+",
 )
 _SHAPE = re.compile("|".join(_SHAPES))
 _NEVER = r"(?!)"

@@ -32,6 +32,8 @@ RESOURCE = Resource.create({"service.name": "dragoman", "service.version": __ver
 for _name in (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._log_exporter",
+    "opentelemetry.exporter.otlp.proto.common._internal",  # it would show the value that it can't encode
+    "opentelemetry.attributes",
     "urllib3.connectionpool",
 ):
     # One line for each batch that a receiver does not take; the count of what was dropped says it better.

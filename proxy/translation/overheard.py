@@ -56,14 +56,18 @@ def _word(wire: Wire, name: str) -> str | None:
     return value if type(value) is str else None
 
 
+# What refers to more than the request holds: readers refuse it, who have to translate all of the conversation.
+_REFERENCES = ("previous_response_id", "conversation", "prompt", "background", "thread")
+
+
 def request_of(client: ClientProtocol, body: bytes) -> Request | None:
-    """None for what can't be read, which the backend has refused then."""
+    """As much of it as it holds itself; None for what can't be read."""
     read = CLIENTS[client].read_request
     try:
         try:
-            return read(_object(loads(body)), LossReport())
+            return read(_by_itself(loads(body)), LossReport())
         except InexactNumber:
-            return read(_object(loads_exact(body)), LossReport(), exact=True)
+            return read(_by_itself(loads_exact(body)), LossReport(), exact=True)
     except _UNREADABLE:
         return None
 
@@ -76,6 +80,16 @@ def reply_of(client: ClientProtocol, body: bytes, *, streamed: bool) -> Reply | 
         return _streamed(client, body) if streamed else _whole(client, body)
     except _UNREADABLE:
         return None
+
+
+def _by_itself(value: object) -> Wire:
+    wire = _object(value)
+    for name in _REFERENCES:
+        wire.pop(name, None)
+    items = wire.get("input")
+    if type(items) is list:
+        wire["input"] = [item for item in items if not is_object(item) or item.get("type") != "item_reference"]
+    return wire
 
 
 def _object(value: object) -> Wire:

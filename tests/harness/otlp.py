@@ -74,11 +74,11 @@ class Receiver:
             await self._came.wait_for(lambda: any(span.trace == trace for span in self.spans))
         return [span for span in self.spans if span.trace == trace]
 
-    async def wait_for_event(self) -> Event:
-        """The first event; fails if none comes."""
+    async def wait_for_events(self, count: int) -> list[Event]:
+        """So many events; fails if they do not come."""
         async with asyncio.timeout(15), self._came:
-            await self._came.wait_for(lambda: self.events)
-        return self.events[0]
+            await self._came.wait_for(lambda: len(self.events) >= count)
+        return self.events
 
     async def _take(self, request: web.BaseRequest) -> web.Response:
         body = await request.read()

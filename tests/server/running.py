@@ -37,7 +37,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(folder: Path, base_url: str, **settings: object) -> AsyncIterator[Running]:
+async def running(
+    folder: Path, base_url: str, *, environment: dict[str, str] | None = None, **settings: object
+) -> AsyncIterator[Running]:
     config = {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
@@ -50,6 +52,7 @@ async def running(folder: Path, base_url: str, **settings: object) -> AsyncItera
         *(sys.executable, "-m", "proxy", "serve", "--config", str(file)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        env=environment,
     )
     try:
         yield Running(process)

@@ -74,7 +74,7 @@ async def test_an_event_holds_structures_and_the_span_nothing() -> None:
         ) as proxy:
             await proxy.post(PATHS["chat"], {**REQUESTS["chat"], **SYSTEM["chat"], "tools": tools, "stop": ["zz"]})
         _, inference = await receiver.wait_for(2)
-        event = await receiver.wait_for_event()
+        (event,) = await receiver.wait_for_events(1)
     assert (event.name, event.trace, event.span) == (
         "gen_ai.client.inference.operation.details",
         inference.trace,
@@ -119,10 +119,60 @@ async def test_neither_secrets_nor_files_are_recorded(content: Content) -> None:
 async def test_an_answer_that_broke_off_or_is_too_long_is_not_shown_as_one() -> None:
     begun, opened, first, _, *end = EVENTS["messages"]
     broken = stream(begun, opened, first)
-    long = stream(begun, opened, first.replace("Hel", "x" * 2**21), *end)
+    long = stream(begun, opened, first.replace("Hel", "x" * 2**19), *end)
     async with Receiver() as receiver:
         async with recorded(receiver, "messages", broken, long) as proxy:
             for _ in range(2):
                 await proxy.post(PATHS["messages"], {**REQUESTS["messages"], "stream": True})
         spans = [span for span in await receiver.wait_for(4) if span.parent]
     assert [sorted(content_of(span)) for span in spans] == [["gen_ai.input.messages"]] * 2
+
+
+@pytest.mark.parametrize("nested", [11, 30, 200])
+async def test_what_can_not_be_encoded_takes_nothing_with_it(nested: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A collector's format has a depth and integers of 64 bit; what does not fit is text, and beside it all is well."""
+    arguments = "[" * nested + "10000000000000000000000000" + "]" * nested
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": f'{{"deep":{arguments}}}'}}
+    messages = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    hello = says_hello("chat", streamed=False)
+    async with Receiver() as receiver:
+        async with recorded(receiver, "chat", hello, hello, content="EVENT_ONLY") as proxy:
+            await proxy.post(PATHS["chat"], {**REQUESTS["chat"], "messages": messages})
+            await proxy.post(PATHS["chat"], REQUESTS["chat"])
+        await receiver.wait_for_events(2)
+    inputs = [event.attributes["gen_ai.input.messages"] for event in receiver.events]
+    assert inputs[0][1]["parts"][0]["arguments"] == call["function"]["arguments"]  # type: ignore[index]
+    assert inputs[1] == SPOKEN["gen_ai.input.messages"]
+    assert "10000000000000000000000000" not in caplog.text
+
+
+async def test_a_request_that_refers_to_more_is_shown_as_far_as_it_goes() -> None:
+    wire = {**REQUESTS["responses"], **SYSTEM["responses"], "previous_response_id": "resp_1", "store": True}
+    async with Receiver() as receiver:
+        async with recorded(receiver, "responses", says_hello("responses", streamed=False)) as proxy:
+            await proxy.post(PATHS["responses"], wire)
+        _, inference = await receiver.wait_for(2)
+    assert content_of(inference) == SPOKEN
+
+
+async def test_names_that_clients_make_up_show_no_secrets() -> None:
+    wire = {
+        **REQUESTS["chat"],
+        "model": "sk-ant-api03-abcdefghijklmnop",
+        "proxy-key-1": 1,
+        "stop": ["proxy-key-1 \ud800"],
+    }
+    async with Receiver() as receiver:
+        async with recorded(receiver, "messages", says_hello("messages", streamed=False)) as proxy:
+            await proxy.post(PATHS["chat"], wire)
+            record = await proxy.record()
+        server, inference = await receiver.wait_for(2)
+    for secret in (b"sk-ant-api03", b"proxy-key-1"):
+        assert secret not in receiver.raw
+    assert (record["model_requested"], record["upstream_model"]) == ("[secret]", "[secret]")
+    assert inference.attributes["gen_ai.request.stop_sequences"] == ["[secret] ?"]
+    assert any(told.get("path") == "[secret]" for _, told in server.events)

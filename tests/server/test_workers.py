@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,7 +25,7 @@ from proxy.settings.snapshot import SharedLimits
 from proxy.settings.tenants import Budget, TenantLimits
 from tests.server.running import Running, running, status_of
 from tests.server.serving import PATHS, REQUESTS, begins, says_hello, upstream
-from tests.server.tenancy import tenant
+from tests.server.tenancy import ENTRY, PEPPER, bearer, tenant
 from tests.upstream.scripted import HOLD, Scripted
 
 WORKERS = 2
@@ -73,11 +74,11 @@ async def counted(session: aiohttp.ClientSession, admin: str) -> float:
     )
 
 
-async def ask(proxy: Running) -> int:
+async def ask(proxy: Running, headers: dict[str, str] | None = None) -> int:
     """On a connection of its own."""
     async with (
         aiohttp.ClientSession() as session,
-        session.post(proxy.clients + PATHS["chat"], json=REQUESTS["chat"]) as response,
+        session.post(proxy.clients + PATHS["chat"], json=REQUESTS["chat"], headers=headers) as response,
     ):
         await response.read()
         return response.status
@@ -241,3 +242,51 @@ def test_limits_that_no_store_counts_are_divided() -> None:
     assert share.admin_listen.port == settings.admin_listen.port + 2
     together = replace(settings, shared_limits=SharedLimits("redis://r"))  # type: ignore[arg-type]
     assert share_of(together, third).tenants == settings.tenants
+
+
+async def test_one_that_is_started_again_does_not_let_in_whom_the_others_refuse(tmp_path: Path) -> None:
+    """What was configured at the start may have been taken back; where it can't be read, nobody is served by it."""
+    made = {"key_pepper": PEPPER.decode(), "state": {"carrier_keys": ["00" * 32]}}
+    entry = {"kid": ENTRY.kid, "hash": f"{ENTRY.method}:{ENTRY.digest.hex()}"}
+    tenants = [{"name": "team-a", "keys": [entry], "disabled": False}]
+    hello = says_hello("messages", streamed=False)
+    async with (
+        Scripted(*[hello] * ASKED) as backend,
+        several(tmp_path, backend.base_url, tenants=tenants, **made) as (proxy, admins),
+        aiohttp.ClientSession() as session,
+    ):
+        assert await ask(proxy, bearer()) == 200
+        file = tmp_path / "dragoman.yaml"
+        good = file.read_text()
+        before = (await config(session, admins[1]))["digest"]
+        file.write_text(good.replace("disabled: false", "disabled: true"))
+        proxy.process.send_signal(signal.SIGHUP)
+        for admin in admins:
+            async with asyncio.timeout(4):
+                while (await config(session, admin))["digest"] == before:
+                    pass
+        file.write_text("nonsense: true\n")
+        os.kill(processes_of(proxy)[0], signal.SIGKILL)
+        assert "worker 0 ended with code 137" in await told_by(proxy)
+        assert "worker 0 waits for a configuration without mistakes" in await told_by(proxy)
+        assert await asyncio.gather(*(ask(proxy, bearer()) for _ in range(10))) == [401] * 10
+        file.write_text(good.replace("disabled: false", "disabled: true"))
+        await ready(admins[0])
+        assert await asyncio.gather(*(ask(proxy, bearer()) for _ in range(10))) == [401] * 10
+
+
+async def test_what_keeps_a_worker_from_starting_is_shown_and_ends_all(tmp_path: Path) -> None:
+    """Such as a bug: nothing would come of starting it over and over again."""
+    first = _ports_in_a_row(WORKERS)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import proxy.server.app\n"
+        "def fail(*_): raise RuntimeError('a bug at the start')\n"
+        "proxy.server.app.App.__init__ = fail\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    async with running(
+        tmp_path, "http://127.0.0.1:9", workers=WORKERS, admin_listen=f"127.0.0.1:{first}", environment=environment
+    ) as proxy:
+        assert await proxy.ended() == 70
+        assert proxy.process.stderr is not None
+        assert "RuntimeError: a bug at the start" in (await proxy.process.stderr.read()).decode()

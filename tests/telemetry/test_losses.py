@@ -28,7 +28,7 @@ def test_made_up_names_do_not_fill_the_memory(caplog: pytest.LogCaptureFixture) 
 
 def test_a_span_gets_the_first_ones_and_a_count_of_the_rest() -> None:
     losses = [Loss(Rule.SEED, "drop", f"seed{number}") for number in range(34)]
-    assert loss_events(losses) == [
+    assert loss_events(losses, str) == [
         *({"rule": "seed", "level": "drop", "path": f"seed{number}"} for number in range(32)),
         {"remaining": 2},
     ]

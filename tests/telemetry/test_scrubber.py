@@ -1,6 +1,7 @@
 """No secret is ever shown."""
 
 import json
+import time
 from collections.abc import Callable
 
 import pytest
@@ -41,6 +42,44 @@ def test_a_tenants_key_is_masked_whole(secret: str, crc: str, around: str) -> No
     for written in (key, key.upper(), key[:-1], key[:40], f"{key[:22]}…{key[-4:]}", f"{key[:20]}*****"):
         shown = Scrubber()(around.format(written, written))
         assert [part in shown for part in (secret[:5], secret[-5:], crc, crc.upper(), "7k3m")] == [False] * 5
+
+
+_PIECES = [
+    "eyJ",
+    "eyJaaaaaaaa.",
+    "eyJaaaaaaaa.eyJaaaaaaaa.",
+    "sk-",
+    "sk-aaaaaaaa",
+    "drg_",
+    "drg-abcdefghjkmn",
+    " ",
+    "a",
+]
+_PIECES += [
+    "bearer ",
+    "bearer" + " " * 50,
+    "AKIA",
+    "AIza",
+    "org-",
+    "proj_",
+    "organization ",
+    "organization 01234567-",
+    "-",
+]
+
+
+@pytest.mark.parametrize("piece", _PIECES)
+def test_what_it_takes_grows_with_the_text_and_not_faster(piece: str) -> None:
+    """Anyone may put anything into a text that is looked through on the loop."""
+
+    def seconds(length: int) -> float:
+        text = (piece * (length // len(piece) + 1))[:length]
+        began = time.process_time()
+        Scrubber(["known-secret-1"])(text)
+        return time.process_time() - began
+
+    seconds(1000)
+    assert min(seconds(400_000) for _ in range(2)) < 10 * max(seconds(100_000), 0.02)
 
 
 def test_the_public_part_of_a_key_is_shown() -> None:
