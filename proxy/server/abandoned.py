@@ -1,5 +1,7 @@
 """The end of a response whose replica went away while it made it: it has failed, and its stream says so."""
 
+from contextlib import suppress
+
 from proxy.canonical.errors import Error, ErrorClass, Reason
 from proxy.canonical.jsontext import dumps
 from proxy.state import Append, Conflict, Key, Put, Store, Write
@@ -15,6 +17,8 @@ async def end_abandoned(store: Store, key: Key) -> None:
         return
     turn = read_turn(record.value)
     if turn.status not in RUNNING:
+        with suppress(Conflict):  # it needs nobody any more
+            await store.commit(Put(key, record.value, record.expires, version=record.version))
         return
     last = await store.items(key, None, 1, newest=True)
     numbers = [number_of(event) for event in events_of(last[0].value)] if last else []

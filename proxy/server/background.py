@@ -20,7 +20,7 @@ from proxy.protocols.fields import Wire, flag, is_object
 from proxy.server.admission import Admission, Admitted, admit
 from proxy.server.exchange import JSON, Exchange
 from proxy.server.keeping import Keeping, now, unavailable
-from proxy.server.recalling import Recalled, vendor_of
+from proxy.server.recalling import Recalled, no_conversation, vendor_of
 from proxy.server.reply import Reply
 from proxy.server.response_turns import ResponseTurn
 from proxy.server.telling import tell
@@ -100,6 +100,7 @@ async def _work(client: Exchange, turn: "JobTurn", answering: Answering) -> None
             admitted = await admit(exchange, turn.raw)
             exchange.turn = turn
             await answering(exchange, admitted)
+            await turn.fail(turn.failed or broken_stream())  # unless it has ended
     except Rejected as rejected:
         exchange.note_error(rejected.error)
         await turn.fail(rejected.error)
@@ -203,8 +204,11 @@ class JobTurn(ResponseTurn):
         ending = ending_of(out[at:]) if at >= 0 else None
         if ending is None:
             raise Rejected(broken_stream())
-        self.response = _object(ending.response)
-        await self._write(self.response, [self._item(out)], self._also(ending.response), ends=True)
+        response = _object(ending.response)
+        try:
+            await self._write(response, [self._item(out)], self._also(ending.response), ends=True)
+        except Rejected as rejected:
+            self.failed = rejected.error
         return b""
 
     async def end_badly(self, out: bytes) -> None:
@@ -238,7 +242,7 @@ class JobTurn(ResponseTurn):
             if not self.ready.is_set() or self._over:
                 continue
             try:
-                await self._write(self.response, [])
+                await self._write(None, [], renews=True)
             except Rejected:
                 if self._over and task is not None:
                     task.cancel()
@@ -254,9 +258,15 @@ class JobTurn(ResponseTurn):
         also: list[Write] | None = None,
         *,
         ends: bool = False,
+        renews: bool = False,
     ) -> None:
-        """Events, and where the response stands now. Raises `Rejected` when somebody else has ended it."""
+        """Events, and where the response stands now; nothing once it has ended. `renews`: that somebody works on it is
+        all that there is to say. Raises `Rejected` when somebody else has ended it, or it can't be written."""
         async with self._writing:
+            if self._over:
+                return
+            if renews:
+                response = self.response
             expires = now() + self._ttl
             writes: list[Write] = list(also or ())
             if response is not None:
@@ -269,13 +279,18 @@ class JobTurn(ResponseTurn):
             try:
                 self._check_size(writes)
                 await self._keeping.store.commit(*writes)
-            except Conflict:
+            except Conflict as conflict:
+                owner = conflict.write.owner if isinstance(conflict.write, Append) else self.key
+                if owner != self.key:
+                    raise no_conversation(owner.id) from None
                 self._over = True
                 raise Rejected(_ENDED) from None
             except StoreFailed as error:
                 self._keeping.failed(error)
                 raise unavailable(error) from error
-            self._version += response is not None
+            if response is not None:
+                self._version += 1
+                self.response = response
             self._over = ends
             self._keeping.changed(self.key)
 

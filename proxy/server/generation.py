@@ -20,7 +20,7 @@ from proxy.server.chat_turns import begin_completion
 from proxy.server.exchange import EVENTS, Exchange
 from proxy.server.fan_out import FanOut, whole_choices
 from proxy.server.gateway import Served
-from proxy.server.recalling import recall
+from proxy.server.recalling import Recalled, recall, restated
 from proxy.server.relay import Relay
 from proxy.server.response_turns import ResponseTurn, begin_response, warm_up
 from proxy.server.stored_streams import resume
@@ -62,24 +62,39 @@ async def generate_from(exchange: Exchange, raw: bytes) -> StreamResponse:
 
 
 async def _generate(exchange: Exchange, raw: bytes) -> StreamResponse:
-    recalled = None
     match exchange.client:
         case "responses":
             recalled = await recall(exchange, raw)
-            raw = raw if recalled is None else recalled.raw
+            name, before = "input", recalled.before if recalled is not None else 0
+            work = _respond(exchange, raw if recalled is None else recalled.raw, recalled)
         case "messages":
-            raw = await recall_thread(exchange, raw)
+            raw, before = await recall_thread(exchange, raw)
+            name, work = "messages", _admit_and_answer(exchange, raw)
         case _:
-            pass
-    if exchange.client == "responses" and (asked := wants_background(exchange, raw, recalled)) is not None:
+            return await _admit_and_answer(exchange, raw)
+    try:
+        return await work
+    except Rejected as rejected:
+        if before:
+            restated(rejected.error, name, before)
+        raise
+
+
+async def _respond(exchange: Exchange, raw: bytes, recalled: Recalled | None) -> StreamResponse:
+    """A request of Responses, with what it referred to in its place."""
+    if (asked := wants_background(exchange, raw, recalled)) is not None:
         job = await begin_job(exchange, asked, recalled, _answer)
         return await resume(exchange, job.key, -1) if job.streams else exchange.respond(200, dumps(job.response))
-    if exchange.client == "responses" and (warmed := await warm_up(exchange, raw, recalled)) is not None:
+    if (warmed := await warm_up(exchange, raw, recalled)) is not None:
         return warmed
     admitted = await admit(exchange, raw)
-    if exchange.client == "responses":
-        exchange.turn = begin_response(exchange, admitted.served, admitted.seen, recalled)
-    elif exchange.client == "chat":
+    exchange.turn = begin_response(exchange, admitted.served, admitted.seen, recalled)
+    return await _answer(exchange, admitted)
+
+
+async def _admit_and_answer(exchange: Exchange, raw: bytes) -> StreamResponse:
+    admitted = await admit(exchange, raw)
+    if exchange.client == "chat":
         exchange.turn = begin_completion(exchange, admitted.served, admitted.seen)
     return await _answer(exchange, admitted)
 

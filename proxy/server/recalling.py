@@ -3,12 +3,13 @@
 Everything is looked up under the caller's own tenant: what another one has kept is not there.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
-from proxy.protocols.fields import Wire, invalid, is_object, text
+from proxy.protocols.fields import Wire, invalid, is_object, kind, text
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.server.keeping import reaching
@@ -36,6 +37,19 @@ class Recalled:
     chain: list[str] = field(default_factory=list)
     base: tuple[str, int] | None = None
     whole: bytes | None = None
+    before: int = 0  # items in front of the request's own
+
+
+def restated(error: Error, field_name: str, before: int) -> None:
+    """Let an error be about the place that the client knows: so many items or messages are not its own."""
+
+    def own(found: re.Match[str]) -> str:
+        return f"{field_name}[{max(int(found[1]) - before, 0)}]"
+
+    place = re.compile(rf"\A{field_name}\[(\d+)\]")
+    error.message = place.sub(own, error.message)
+    if error.param is not None:
+        error.param = place.sub(own, error.param)
 
 
 def may_refer(raw: bytes) -> bool:
@@ -91,7 +105,10 @@ class _Recalling:
                 return None
             history += [loads(item.value) for item in items]
             found.base = conversation, items[-1].position if items else -1
-        own = as_items(wire.get("input"))
+        given = wire.get("input")
+        if given is not None and not isinstance(given, str | list):
+            invalid(("input",), f"expected a string or an array of items, got {kind(given)}.")
+        own = as_items(given)
         resolved = await self._resolved(own, history)
         if previous is None and conversation is None and resolved is own:
             return None
@@ -100,6 +117,7 @@ class _Recalling:
         found.sent = dumps(wire.get("input", []))
         whole = continued(wire, history, foreign=self._vendor is not None)
         found.raw = dumps(whole)
+        found.before = len(history)
         if self._memory is not None:
             found.whole = dumps([*history, *resolved])
             if previous in self._memory:

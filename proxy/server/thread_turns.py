@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.canonical.jsontext import NotJson, dumps, loads
-from proxy.protocols.fields import Wire, as_object, invalid, is_object, mapping, need_text
+from proxy.protocols.fields import Wire, array, as_object, invalid, is_object, mapping, need_text
 from proxy.server import ids
 from proxy.server.exchange import Exchange
 from proxy.server.keeping import Keeping, now
@@ -35,20 +35,22 @@ _CONTINUED = b'{"continued":true}'
 log = logging.getLogger("dragoman")
 
 
-async def recall_thread(exchange: Exchange, raw: bytes) -> bytes:
-    """The request as it reads without its thread, whose turn the exchange then has. Raises `Rejected`."""
+async def recall_thread(exchange: Exchange, raw: bytes) -> tuple[bytes, int]:
+    """The request as it reads without its thread, whose turn the exchange then has, and how many messages are in front
+    of its own. Raises `Rejected`."""
     keeping, settings = exchange.gateway.runtime.keeping, exchange.gateway.settings.state
     if keeping is None or settings is None or b'"thread"' not in raw:
-        return raw
+        return raw, 0
     try:
         wire = loads(raw)
     except (NotJson, RecursionError):
-        return raw  # which is told by who reads it
+        return raw, 0  # which is told by who reads it
     if not is_object(wire) or wire.get("thread") is None or _at_vendor(exchange, wire):
-        return raw
+        return raw, 0
     thread = mapping(wire, "thread", ()) or {}
     rest = {name: value for name, value in wire.items() if name != "thread"}
     taken: _Taken | None = None
+    before = 0
     match need_text(thread, "type", ("thread",)):
         case "create":
             pass
@@ -58,11 +60,13 @@ async def recall_thread(exchange: Exchange, raw: bytes) -> bytes:
                 if rest.get(name) is not None:
                     invalid((name,), "can't be given to a thread that was made with its own.")
             taken = await _take(keeping, Key(exchange.tenant_name, "thread", previous))
-            rest = continued_thread(rest, as_object(loads(taken.value), ()))
+            kept = as_object(loads(taken.value), ())
+            before = len(array(kept, "messages", ()) or ())
+            rest = continued_thread(rest, kept)
         case other:
             invalid(("thread", "type"), f"'{other[:40]}' is not one of 'create', 'continue'.")
     exchange.turn = ThreadTurn(exchange.tenant_name, keeping, settings.most, rest, taken)
-    return dumps(rest)
+    return dumps(rest), before
 
 
 def _at_vendor(exchange: Exchange, wire: Wire) -> bool:

@@ -7,6 +7,7 @@ continued even where nothing is kept of it.
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from urllib.parse import urlsplit
 
 from aiohttp import WSMsgType, web
 from aiohttp.web import BaseRequest, StreamResponse
@@ -40,7 +41,8 @@ def wants_websocket(request: BaseRequest) -> bool:
 
 
 async def converse(exchange: Exchange, generate: Generate) -> StreamResponse:
-    """Serve the connection until its client leaves. `generate` answers one request."""
+    """Serve the connection until its client leaves. `generate` answers one request. Raises `Rejected`."""
+    _check_origin(exchange.request)
     socket = web.WebSocketResponse(
         heartbeat=_HEARTBEAT, timeout=_CLOSE_WITHIN, max_msg_size=exchange.body_limit, compress=False
     )
@@ -59,6 +61,14 @@ async def converse(exchange: Exchange, generate: Generate) -> StreamResponse:
     exchange.outcome = "ok"
     await socket.close()
     return socket
+
+
+def _check_origin(request: BaseRequest) -> None:
+    """Browsers let any page open a WebSocket anywhere, so a page of another site must not reach a proxy on loopback."""
+    origin = request.headers.get("Origin")
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("Host"):
+        message = "A page of another site may not open a WebSocket here."
+        raise Rejected(Error(ErrorClass.PERMISSION, message, reason=Reason.ENDPOINT_DENIED))
 
 
 class _Lane:

@@ -136,3 +136,16 @@ async def test_a_stream_that_breaks_keeps_its_id_and_is_not_kept() -> None:
             ids = {event["response"]["id"] for event in events if "response" in event}
             assert (len(ids), events[-1]["type"]) == (1, "response.failed")
             assert (await proxy.ask("GET", f"/v1/responses/{ids.pop()}"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("sent", "param"), [([{"role": "user", "content": "a"}, {"role": "user"}], "input[1].content"), (7, "input")]
+)
+async def test_a_mistake_is_told_at_the_place_that_the_client_knows(sent: object, param: str) -> None:
+    async with keeping("chat", says_hello("chat", streamed=False)) as (proxy, _, client):
+        told = await client.responses.create(model="m", input="Hi")
+        body = {"model": "m", "previous_response_id": told.id, "input": sent}
+        status, _, refused = await proxy.post("/v1/responses", body)
+        error = json.loads(refused)["error"]
+        assert (status, error["param"]) == (400, param)
+        assert error["message"].startswith(param)

@@ -119,6 +119,15 @@ async def test_a_thread_that_can_not_be_is_refused(
         assert backend.asked == []
 
 
+async def test_a_mistake_is_told_at_the_place_that_the_client_knows() -> None:
+    async with keeping("chat", says_hello("chat", streamed=False)) as (proxy, _, _):
+        _, first = await ask(proxy, {"type": "create"})
+        on = {"type": "continue", "previous_message_id": first["id"]}
+        status, told = await ask(proxy, on, messages=[{"role": "user", "content": 7}])
+        assert (status, told["error"]["message"][:19]) == (400, "messages[0].content")  # type: ignore[index]
+        assert (await ask(proxy, on))[0] == 200  # it has been given back
+
+
 async def test_an_unknown_thread_makes_the_sdk_send_everything() -> None:
     async with modelled("chat") as (proxy, backend), sdk(proxy) as client:
         thread = client.beta.messages.thread(model="m", max_tokens=100)

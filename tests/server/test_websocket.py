@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aiohttp import ClientWebSocketResponse
+from aiohttp import ClientWebSocketResponse, WSServerHandshakeError
 from openai import NotFoundError
 
 from tests.harness.wire import PROTOCOLS, Protocol
@@ -133,3 +133,13 @@ async def test_several_agents_are_refused_clearly() -> None:
         asked = {"model": "m", "input": "x"}
         status, _, body = await proxy.post("/v1/responses", asked, {"OpenAI-Beta": "responses_multi_agent=v1"})
         assert (status, b"several agents" in body, backend.asked) == (400, True, [])
+
+
+async def test_a_page_of_another_site_gets_no_connection() -> None:
+    async with keeping("chat", says_hello("chat", streamed=True)) as (proxy, _, _):
+        address = proxy.url.replace("http", "ws") + "/v1/responses"
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await proxy.session.ws_connect(address, origin="https://elsewhere.example")
+        assert refused.value.status == 403
+        async with proxy.session.ws_connect(address, origin=proxy.url) as socket:
+            assert (await create(socket, "Hi"))[-1]["type"] == "response.completed"

@@ -153,3 +153,16 @@ async def test_an_unknown_one_is_not_there(url: str) -> None:
             await client.responses.cancel("resp_none")
         with pytest.raises(NotFoundError):
             await client.responses.retrieve("resp_none", stream=True, starting_after=1)
+
+
+async def test_one_whose_conversation_is_deleted_meanwhile_fails(url: str) -> None:
+    goes_on = asyncio.Event()
+    whole = says_hello("chat", streamed=True)
+    async with keeping("chat", [*whole[:3], goes_on, *whole[3:]], url=url) as (_, _, client):
+        conversation = await client.conversations.create()
+        begun = await client.responses.create(model="m", input="Hi", background=True, conversation=conversation.id)
+        await client.conversations.delete(conversation.id)
+        goes_on.set()
+        told = await ended(client, begun.id)
+        assert told.status == "failed"
+        assert conversation.id in told.error.message

@@ -19,8 +19,8 @@ import pytest
 from tests.harness.model_backend import ModelBackend
 from tests.harness.proxy_process import ProxyProcess
 
-TURNS = int(os.environ.get("DRAGOMAN_KILL_TURNS", "60"))
-KILL_EVERY = 25  # turns
+TURNS = int(os.environ.get("DRAGOMAN_KILL_TURNS", "40"))
+KILL_EVERY = 15  # turns
 CLIENTS = 6
 KEY = "upstream-key"
 ENDED = {"completed", "failed"}
