@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from time import perf_counter
+from typing import NamedTuple
 
 from opentelemetry._logs import LogRecord
 from opentelemetry.context import Context
@@ -48,9 +49,17 @@ _FAILED = Status(StatusCode.ERROR)
 _LONGEST = 128  # characters of a name that a client or a backend gave
 
 
-def build(exchange: Exchange, spans: Spans) -> tuple[list[ReadableSpan], ReadableLogRecord | None]:
+class Built(NamedTuple):
     """The server's span first, then one for each request to a model; and the event that holds its content, if any is
-    to be recorded so."""
+    to be recorded so. `text`: characters of content."""
+
+    spans: list[ReadableSpan]
+    event: ReadableLogRecord | None = None
+    text: int = 0
+
+
+def build(exchange: Exchange, spans: Spans) -> Built:
+    """What is told of an exchange that has ended."""
     ended = perf_counter()
     context, trace = exchange.context, int(exchange.trace, 16)
     state = TraceState(context.state)
@@ -76,7 +85,7 @@ def build(exchange: Exchange, spans: Spans) -> tuple[list[ReadableSpan], Readabl
     ]
     operation = _operation(exchange)
     if operation is None or not spans.calls:
-        return built, None
+        return Built(built)
     switch = traces.content if (traces := exchange.gateway.settings.traces) is not None else "NO_CONTENT"
     content = content_of(exchange, spans)
     event = None
@@ -102,7 +111,7 @@ def build(exchange: Exchange, spans: Spans) -> tuple[list[ReadableSpan], Readabl
                 instrumentation_scope=_SCOPE,
             )
         )
-    return built, event
+    return Built(built, event, sum(map(len, content.values())))
 
 
 def _event(span: SpanContext, attributes: _Attributes, content: Mapping[str, str]) -> ReadableLogRecord:

@@ -34,13 +34,13 @@ def _tell_spans(exchange: Exchange) -> None:
         from proxy.server.span_building import build
 
         try:
-            built, event = build(exchange, spans)
+            told = build(exchange, spans)
         except Exception:  # what is told of an answer must never keep it from its client
             log.exception("The spans of %s can't be told", exchange.id)
             return
-        export.offer(built)
-        if event is not None:
-            export.offer_event(event)
+        export.offer(told.spans, told.text)
+        if told.event is not None:
+            export.offer_event(told.event, told.text)
 
 
 def access_record(exchange: Exchange, status: int) -> dict[str, object]:

@@ -24,6 +24,8 @@ from proxy import __version__
 
 _MOST = 4096  # spans, or events, that wait
 _BATCH = 512  # of them that are sent at once
+_MOST_TEXT = 16 * 1024 * 1024  # characters of content that wait
+_BATCH_TEXT = 1024 * 1024  # and that are sent at once, whose size receivers limit
 _EVERY = 2.0  # seconds between batches that are not full
 _TIMEOUT = 5.0  # seconds that one batch may take, retries included
 
@@ -64,17 +66,17 @@ class SpanExport:
         self._spans = _Queue("spans", spans, on_dropped)
         self._events: _Queue[ReadableLogRecord] | None = None
 
-    def offer(self, spans: Sequence[ReadableSpan]) -> None:
-        """Send these some time, if there is room. Never waits."""
-        self._spans.offer(spans)
+    def offer(self, spans: Sequence[ReadableSpan], text: int = 0) -> None:
+        """Send these some time, if there is room. Never waits. `text`: characters of content on the last of them."""
+        self._spans.offer(spans, text)
 
-    def offer_event(self, event: ReadableLogRecord) -> None:
+    def offer_event(self, event: ReadableLogRecord, text: int = 0) -> None:
         """The same for an event."""
         if self._events is None:
             endpoint = self._endpoint.removesuffix("/traces") + "/logs"
             exporter = OTLPLogExporter(endpoint, headers=self._headers, timeout=_TIMEOUT)
             self._events = _Queue("logs", exporter, self._on_dropped)
-        self._events.offer((event,))
+        self._events.offer((event,), text)
 
     def close(self, within: float) -> None:
         """Send what is waiting, for at most `within` seconds; the rest is dropped."""
@@ -94,19 +96,23 @@ class _Queue(Generic[Told]):
         self._on_dropped = on_dropped
         self._counting = threading.Lock()
         self._exporter = exporter
-        self._waiting: deque[Told] = deque()
+        self._waiting: deque[tuple[Told, int]] = deque()
+        self._text = 0
         self._wake = threading.Event()
         self._closing = False
         self._well = True
         self._thread = threading.Thread(target=self._send_all, name=kind, daemon=True)
         self._thread.start()
 
-    def offer(self, told: Sequence[Told]) -> None:
-        if self._closing or len(self._waiting) + len(told) > _MOST:
+    def offer(self, told: Sequence[Told], text: int) -> None:
+        if self._closing or len(self._waiting) + len(told) > _MOST or self._text + text > _MOST_TEXT:
             self._drop(len(told))
             return
-        self._waiting.extend(told)
-        if len(self._waiting) >= _BATCH:
+        with self._counting:
+            self._text += text
+        last = len(told) - 1
+        self._waiting.extend((each, text if place == last else 0) for place, each in enumerate(told))
+        if len(self._waiting) >= _BATCH or self._text >= _BATCH_TEXT:
             self._wake.set()
 
     def end(self) -> None:
@@ -133,7 +139,18 @@ class _Queue(Generic[Told]):
                 self._wake.wait(_EVERY)
                 self._wake.clear()
             while self._waiting:
-                self._send([self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))])
+                self._send(self._batch())
+
+    def _batch(self) -> list[Told]:
+        batch: list[Told] = []
+        text = 0
+        while self._waiting and len(batch) < _BATCH and (not batch or text + self._waiting[0][1] <= _BATCH_TEXT):
+            told, size = self._waiting.popleft()
+            batch.append(told)
+            text += size
+        with self._counting:
+            self._text -= text
+        return batch
 
     def _send(self, batch: list[Told]) -> None:
         try:

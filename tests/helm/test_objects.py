@@ -75,7 +75,14 @@ def test_restarts_only_for_what_is_not_reloaded() -> None:
 
     for hot in (True, False):
         assert (checksum() == checksum(models=[{"match": "*"}])) is hot
-        assert checksum() != checksum(state={"url": "redis://other"})
+        for restarted in (
+            {"state": {"url": "redis://other"}},
+            {"state": {"limits_file": "/limits"}},
+            {"telemetry": {"traces": {"endpoint": "http://other"}}},
+            {"telemetry": {"logs": {"format": "text"}}},
+            {"capacity": {"backlog": 7}},
+        ):
+            assert checksum() != checksum(**restarted)
 
 
 def test_ingress_lets_streams_through() -> None:

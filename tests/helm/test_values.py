@@ -34,6 +34,13 @@ REFUSED: list[tuple[str, Values, list[str]]] = [
     ),
     ("drain said twice", {"config": {"drain": {"max_stream": "60s"}}}, ["config.drain", "set drain.maxStreamSeconds"]),
     ("address said twice", {"config": {"listen": "0.0.0.0:80"}}, ["config.listen", "set bindAddress"]),
+    ("several processes", {"config": {"workers": 4}}, ["config.workers", "set replicas"]),
+    ("section as text", {"config": {"state": "x"}}, ["config.state: expected an object"]),
+    (
+        "address by the environment",
+        {"env": [{"name": "DRAGOMAN_LISTEN", "value": "x"}]},
+        ["DRAGOMAN_LISTEN", "bindAddress"],
+    ),
     ("two configurations", {"config": {"models": []}, "existingConfigMap": "mine"}, ["config and existingConfigMap"]),
     (
         "two sources of secrets",

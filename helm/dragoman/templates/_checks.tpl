@@ -6,6 +6,21 @@
     {{- fail (printf "config.%s: the chart writes it; set %s instead" $key (ternary "drain.maxStreamSeconds" "bindAddress" (eq $key "drain"))) }}
   {{- end }}
 {{- end }}
+{{- if hasKey .Values.config "workers" }}
+  {{- fail "config.workers: a pod is one process, so that all of it is probed and scraped; set replicas, or autoscaling, instead" }}
+{{- end }}
+{{- range $key := list "state" "telemetry" "capacity" "timeouts" }}
+  {{- with get $.Values.config $key }}
+    {{- if not (kindIs "map" .) }}
+      {{- fail (printf "config.%s: expected an object, got %s" $key (kindOf .)) }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- range .Values.env }}
+  {{- if has .name (list "DRAGOMAN_LISTEN" "DRAGOMAN_ADMIN_LISTEN" "DRAGOMAN_WORKERS" "DRAGOMAN_DRAIN__LAME_DUCK" "DRAGOMAN_DRAIN__MAX_STREAM") }}
+    {{- fail (printf "env: %s is what the chart decides; set bindAddress, drain or replicas instead" .name) }}
+  {{- end }}
+{{- end }}
 {{- if and .Values.config .Values.existingConfigMap }}
   {{- fail "config and existingConfigMap: give one of the two" }}
 {{- end }}

@@ -56,11 +56,16 @@ drain:
 {{- end -}}
 {{- end -}}
 
-{{/* Changes when running pods can't take a new configuration over, so that they are replaced. */}}
+{{/* Changes when running pods can't take a new configuration over (proxy/settings/restarting.py), so that they are replaced. */}}
 {{- define "dragoman.checksum" -}}
+{{- include "dragoman.check" . -}}
 {{- $config := .Values.config -}}
 {{- if .Values.hotReload -}}
-  {{- $config = pick (.Values.config.state | default dict) "url" "on_failure" -}}
+  {{- $telemetry := .Values.config.telemetry | default dict -}}
+  {{- $state := pick (.Values.config.state | default dict) "url" "on_failure" "limits_file" "content_keys" -}}
+  {{- $traces := pick ($telemetry.traces | default dict) "endpoint" "headers" -}}
+  {{- $backlog := pick (.Values.config.capacity | default dict) "backlog" -}}
+  {{- $config = list $state $traces (pick ($telemetry.logs | default dict) "format") $backlog -}}
 {{- end -}}
 {{- list $config (ternary nil .Values.secrets.create .Values.hotReload) | toJson | sha256sum -}}
 {{- end -}}
