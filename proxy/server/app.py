@@ -56,6 +56,7 @@ ENDPOINTS: Mapping[tuple[str, str], Endpoint] = {
 }
 
 _VERSION = "/v1"
+_SWITCHED = 101  # the status of a WebSocket
 _AT_ONCE = 64 * 1024  # bytes of a reply that are left to the system to send
 _TABLE = {
     (method, prefix + path): endpoint for (method, path), endpoint in ENDPOINTS.items() for prefix in ("", _VERSION)
@@ -105,7 +106,8 @@ async def _answer(exchange: Exchange, endpoint: Endpoint, admission: Admission) 
         return _refuse(exchange, rejected.error)
     except asyncio.CancelledError:
         if (error := exchange.watch.overdue()) is None:
-            exchange.outcome = "cancelled"
+            if exchange.status != _SWITCHED or exchange.outcome != "ok":  # a WebSocket may have been closed well
+                exchange.outcome = "cancelled"
             raise
         return _refuse(exchange, error)
     except ConnectionError:

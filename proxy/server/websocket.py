@@ -57,6 +57,8 @@ async def converse(exchange: Exchange, generate: Generate) -> StreamResponse:
             _limit("websocket_connection_limit_reached", "This connection is 60 minutes old."), None
         )
     finally:
+        if socket.close_code is not None:  # its client has said so, and need not wait until we have ended
+            exchange.outcome = "ok"
         await connection.end()
     exchange.outcome = "ok"
     await socket.close()

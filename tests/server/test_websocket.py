@@ -143,3 +143,20 @@ async def test_a_page_of_another_site_gets_no_connection() -> None:
         assert refused.value.status == 403
         async with proxy.session.ws_connect(address, origin=proxy.url) as socket:
             assert (await create(socket, "Hi"))[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize(("abort", "outcome"), [(False, "ok"), (True, "cancelled")])
+async def test_a_connection_that_its_client_closes_well_is_no_client_that_left(abort: bool, outcome: str) -> None:
+    async with modelled("chat") as (proxy, _):
+        async with connected(proxy) as socket:
+            await create(socket, "hello")
+            if abort:
+                transport = socket.get_extra_info("socket")
+                assert transport is not None
+                transport.shutdown(2)
+        async with asyncio.timeout(10):
+            while not [record for record in proxy.access.records if record["status"] == 101]:
+                await proxy.access.written.wait()
+                await asyncio.sleep(0)
+    (record,) = (record for record in proxy.access.records if record["status"] == 101)
+    assert record["outcome"] == outcome
