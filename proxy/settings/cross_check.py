@@ -143,9 +143,18 @@ def _check_listeners(document: Document) -> None:
     if listen and not listen.is_loopback and "tenants" not in document.root:
         message = "without tenants no key is asked for, so only a loopback address may be bound, such as 127.0.0.1"
         document.note(("listen",), message)
-    if listen and listen == admin and listen.port:
+    if listen and admin and listen.port == admin.port and listen.port and _meet(listen, admin):
         document.note(("admin_listen",), "is the same address as listen")
     _check_workers(document, listen, admin)
+
+
+def _meet(one: Address, other: Address) -> bool:
+    """Whether both bind an address of this machine in common, as far as their texts tell."""
+    return not _bound(one).isdisjoint(_bound(other))
+
+
+def _bound(address: Address) -> frozenset[str]:
+    return frozenset({"127.0.0.1", "::1"}) if address.host == "localhost" else frozenset({address.host})
 
 
 def _check_workers(document: Document, listen: Address | None, admin: Address | None) -> None:
@@ -155,7 +164,7 @@ def _check_workers(document: Document, listen: Address | None, admin: Address | 
     if count < 2:
         return
     listen, admin = listen or LISTEN, admin or ADMIN_LISTEN
-    if listen != admin and listen.host == admin.host and 0 < admin.port < listen.port < admin.port + count:
+    if listen.port != admin.port and _meet(listen, admin) and 0 < admin.port < listen.port < admin.port + count:
         document.note(("workers",), f"worker {listen.port - admin.port} would have its admin listener at {listen}")
     if 65535 - count < admin.port:
         document.note(("workers",), f"needs {count} ports from that of admin_listen on")

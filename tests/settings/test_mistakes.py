@@ -267,6 +267,10 @@ def test_events_with_content_need_a_neighbour_of_the_spans_endpoint(tmp_path: Pa
             "workers: 4\nadmin_listen: 127.0.0.1:8078",
             ":2: workers: worker 2 would have its admin listener at 127.0.0.1:8080",
         ),
+        (
+            "workers: 4\nadmin_listen: localhost:8078",
+            ":2: workers: worker 2 would have its admin listener at 127.0.0.1:8080",
+        ),
         ("workers: 4\nadmin_listen: 127.0.0.1:65533", ":2: workers: needs 4 ports from that of admin_listen on"),
         (
             "workers: 2\nstate: {limits_file: limits.json}",
