@@ -26,6 +26,7 @@ from proxy.translation.spent import Round
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
 _LONG = re.compile(rb"\d{19}")  # an integer that the fast decoder may round is at least so long
+_REASON = b'"finish_reason"'
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')  # at the start, where both vendors have it
 _STOPPED = re.compile(rb'"stop_reason"\s*:\s*"')
@@ -72,6 +73,7 @@ class PassThrough:
         "_sse",
         "_stopped",
         "_told_failure",
+        "events",
         "failed",
         "finished",
         "refused",
@@ -106,6 +108,7 @@ class PassThrough:
         self._early_mark = False  # `[DONE]` came before what it should stand behind
         self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
+        self.events = 0  # of the backend, by now
         self.started = False
         self.finished = False
         self.failed: Error | None = None
@@ -156,6 +159,7 @@ class PassThrough:
             events = self._sse.feed(chunk)
         except EventTooLarge:
             return self.fail(undecodable("sent an event that is too large"))
+        self.events += len(events)
         for event in events:
             self._look(event)
         out = self._whole_events(chunk) if self._override is None else b"".join(map(self._renamed, events))
@@ -265,7 +269,7 @@ class PassThrough:
 
     def _look_at_chunk(self, event: SseEvent) -> None:
         payload = event[1]
-        if _FINISH_REASON.search(payload):
+        if _finishes(payload):
             self.finished = True
         elif payload.rfind(b'"error"') >= 0:  # which is twice as fast as `in`: JSON is full of quotes
             self._look_for_error(event)
@@ -366,6 +370,14 @@ class PassThrough:
             payload = dumps_exact(wire)
         head = f"event: {name}\n".encode() if name else b""
         return head + b"data: " + payload + b"\n\n"
+
+
+def _finishes(payload: bytes) -> bool:
+    """Whether a chunk tells why a choice ends. Nearly all have one that goes on, which is seen in their last bytes."""
+    last = payload.rfind(_REASON)
+    if last < 0 or (payload.startswith(b":null", last + len(_REASON)) and payload.find(_REASON, 0, last) < 0):
+        return False
+    return _FINISH_REASON.search(payload) is not None
 
 
 def _kind_of(event: SseEvent) -> bytes:

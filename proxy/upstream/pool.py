@@ -19,7 +19,9 @@ from yarl import URL
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
+from proxy.upstream.chunks import BrokenFraming
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
+from proxy.upstream.handler import Connector
 from proxy.upstream.request import Response, send
 
 MAX_WHOLE = 256 * 2**20  # bytes of an answer that must be held whole
@@ -35,7 +37,7 @@ class Pool:
     """Use it inside a running loop, and `close()` it there."""
 
     def __init__(self) -> None:
-        self._connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
+        self._connector = Connector(limit=0, keepalive_timeout=_KEEP_ALIVE, ttl_dns_cache=30)
         self._session = aiohttp.ClientSession(
             connector=self._connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -75,7 +77,7 @@ class Pool:
             answered = True
             attempt.code = response.status
         except _BAD_HTTP as error:
-            raise _bad_answer("The backend's answer is not valid HTTP.") from error
+            raise _bad_answer(_NOT_HTTP) from error
         finally:
             if not answered:
                 attempt.end()
@@ -156,6 +158,8 @@ class Answer:
             if self._decoder is None:
                 return await self._content.readany()
             return await self._decoded(self._decoder)
+        except BrokenFraming as error:
+            raise _bad_answer(_NOT_HTTP) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _bad_answer("The backend broke the connection before its answer was complete.") from error
         except BrokenEncoding as error:
@@ -273,6 +277,7 @@ def _decoder_of(response: _Response, slots: asyncio.Semaphore | None) -> Decoder
 _BROKEN = (aiohttp.ClientConnectionError, OSError)
 # What came is not HTTP; the classes above are among these, so they are caught first.
 _BAD_HTTP = aiohttp.ClientError
+_NOT_HTTP = "The backend's answer is not valid HTTP."
 # Another try would meet the same.
 _FINAL = (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError)
 
