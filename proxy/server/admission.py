@@ -13,6 +13,7 @@ from proxy.server import spending
 from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served
 from proxy.settings import LossPolicy, ModelRoute
+from proxy.settings.losses import UNSAID
 from proxy.tenancy.keys import AuthFailure
 from proxy.tenancy.limits import Demand, Refused
 from proxy.tenancy.refusals import unknown_model
@@ -169,7 +170,7 @@ def _loss_policy(route: ModelRoute, caller: Caller | None) -> LossPolicy:
     """The strictest of what the model's entry and the tenant say."""
     own = caller.tenant.loss if caller is not None else None
     if route.loss is None or own is None:
-        return route.loss or own or LossPolicy()
+        return route.loss or own or UNSAID
     return route.loss.with_other(own)
 
 

@@ -32,7 +32,7 @@ from proxy.server.reply_headers import (
 )
 from proxy.server.times import Times
 from proxy.server.watch import Watch
-from proxy.settings import LossPolicy
+from proxy.settings.losses import UNSAID
 from proxy.settings.tenants import EndpointClass, Price
 from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
@@ -141,7 +141,7 @@ class Exchange:
         self.failure: Failure | None = None
         self.served: Served | None = None
         self.prepared: Prepared | None = None
-        self.loss_policy = LossPolicy()
+        self.loss_policy = UNSAID
         self.model_requested: str | None = None
         self.model: str | None = None
         self.upstream_id: str | None = None

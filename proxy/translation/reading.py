@@ -71,7 +71,7 @@ def parse_event(payload: bytes) -> Wire | Error:
     return wire
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WayBack:
     """How an answer gets from this backend to this client. `model` is the backend's name of the model; `scope` says
     whose envelopes carry what must come back; `remembered` collects it for Chat clients that drop it; `weighs`: what an
