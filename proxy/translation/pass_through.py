@@ -26,7 +26,6 @@ from proxy.translation.spent import Round
 from proxy.translation.sse import EventTooLarge, SseEvent, SseReader
 
 _LONG = re.compile(rb"\d{19}")  # an integer that the fast decoder may round is at least so long
-_REASON = b'"finish_reason"'
 _FINISH_REASON = re.compile(rb'"finish_reason"\s*:\s*"[^"]')
 _TYPE = re.compile(rb'\s*\{\s*"type"\s*:\s*"([a-z_.]+)"')  # at the start, where both vendors have it
 _STOPPED = re.compile(rb'"stop_reason"\s*:\s*"')
@@ -269,7 +268,7 @@ class PassThrough:
 
     def _look_at_chunk(self, event: SseEvent) -> None:
         payload = event[1]
-        if _finishes(payload):
+        if _FINISH_REASON.search(payload):
             self.finished = True
         elif payload.rfind(b'"error"') >= 0:  # which is twice as fast as `in`: JSON is full of quotes
             self._look_for_error(event)
@@ -370,14 +369,6 @@ class PassThrough:
             payload = dumps_exact(wire)
         head = f"event: {name}\n".encode() if name else b""
         return head + b"data: " + payload + b"\n\n"
-
-
-def _finishes(payload: bytes) -> bool:
-    """Whether a chunk tells why a choice ends. Nearly all have one that goes on, which is seen in their last bytes."""
-    last = payload.rfind(_REASON)
-    if last < 0 or (payload.startswith(b":null", last + len(_REASON)) and payload.find(_REASON, 0, last) < 0):
-        return False
-    return _FINISH_REASON.search(payload) is not None
 
 
 def _kind_of(event: SseEvent) -> bytes:

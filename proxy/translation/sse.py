@@ -59,6 +59,9 @@ class SseReader:
         lines_of_one = 1 if heading is None else 2
         at, end = 0, len(lines) - 1  # the last line has no end yet
         events: list[SseEvent] = []
+        if heading is None and not any(lines[1 : end - end % 2 : 2]):  # each event is one line, as in all of Chat
+            at = end - end % 2
+            events = [(name, data) for line in lines[:at:2] if line.startswith(b"data:") and (data := line[5:].strip())]
         while at < end:
             stop = at + lines_of_one
             if stop < end and not lines[stop] and (heading is None or lines[at] == heading):

@@ -4,6 +4,8 @@ A backend that streams writes each event as a chunk, and one read brings many. a
 Python for each; here it is a find and a slice, and what one read brought comes out in one piece.
 """
 
+from functools import lru_cache
+
 import aiohttp
 
 _LONGEST_LINE = 8190  # bytes, as aiohttp has it for a header
@@ -58,7 +60,7 @@ class Chunks:
                     raise BrokenFraming("a chunk's first line is too long")
                 break
             line = data[at:line_end]
-            left = int(line, 16) if 0 < len(line) <= _MOST_DIGITS and not line.strip(_DIGITS) else _size(line)
+            left = _known_size(line) if len(line) <= _MOST_DIGITS else _size(line)
             at = line_end + 2
             if left == 0:
                 self._trailing = 0
@@ -82,8 +84,11 @@ class Chunks:
 
 
 def _size(line: bytes) -> int:
-    """Of a chunk with an extension, or of what is none."""
+    """Of the chunk that this line begins."""
     digits = line.partition(b";")[0].rstrip(b" \t")
     if not digits or digits.strip(_DIGITS) or len(digits) > _MOST_DIGITS:
         raise BrokenFraming("a chunk does not begin with its size")
     return int(digits, 16)
+
+
+_known_size = lru_cache(maxsize=4096)(_size)  # events of an answer are of much the same size
