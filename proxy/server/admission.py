@@ -15,6 +15,7 @@ from proxy.server.exchange import Exchange
 from proxy.server.gateway import Served, Way
 from proxy.server.routing import Routing
 from proxy.settings import LossPolicy, ModelRoute, Upstream
+from proxy.settings.losses import UNSAID
 from proxy.tenancy.keys import AuthFailure
 from proxy.tenancy.kinds import declared
 from proxy.tenancy.limits import Demand, Refused
@@ -237,7 +238,7 @@ def _loss_policy(route: ModelRoute, caller: Caller | None) -> LossPolicy:
     """The strictest of what the model's entry and the tenant say."""
     own = caller.tenant.loss if caller is not None else None
     if route.loss is None or own is None:
-        return route.loss or own or LossPolicy()
+        return route.loss or own or UNSAID
     return route.loss.with_other(own)
 
 

@@ -34,7 +34,7 @@ from proxy.server.times import Times
 from proxy.server.transcript import RecordedResponse
 from proxy.server.turns import Turn
 from proxy.server.watch import Watch
-from proxy.settings import LossPolicy
+from proxy.settings.losses import UNSAID
 from proxy.settings.tenants import EndpointClass, Price
 from proxy.telemetry.now import Open
 from proxy.telemetry.scrubber import ManySecrets
@@ -163,7 +163,7 @@ class Exchange:
         self.prepared: Prepared | None = None
         self.turn: Turn | None = None
         self.memory: dict[str, bytes] | None = None
-        self.loss_policy = LossPolicy()
+        self.loss_policy = UNSAID
         self.model_requested: str | None = None
         self.model: str | None = None
         self.upstream_id: str | None = None

@@ -73,6 +73,7 @@ class Relay(ClientStream):
         if self._answer is not None:
             self._answer.close()
         exchange, translation = self._exchange, self._translation
+        self._times.events = translation.events
         exchange.usage = translation.usage or exchange.usage
         exchange.stop = translation.stop or exchange.stop
 
@@ -81,7 +82,7 @@ class Relay(ClientStream):
         held = b""
         now = perf_counter()
         while True:
-            times.heard(chunk, now)
+            times.heard(now)
             out = translation.feed(chunk) if chunk else translation.end()
             again = translation.goes_on()
             if translation.over(out) or (not chunk and again is None):

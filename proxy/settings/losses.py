@@ -34,6 +34,9 @@ class LossPolicy:
         )
 
 
+UNSAID = LossPolicy()  # where nothing is configured
+
+
 def parse_loss(value: object) -> LossPolicy:
     """A mode, a list of rules to refuse, or a mapping that says both and what not to show."""
     if isinstance(value, str) and value in LOSS_MODES:

@@ -31,12 +31,16 @@ class StreamReader(Protocol):
     """Wire events in, canonical events out through `emit`. `exact`: what is fed was decoded with long integers."""
 
     exact: bool
-    # What stands right before the text of a delta that `grow` can take again, and somewhere in each of these events.
+    # What stands right before the text of a delta that may come again, and somewhere in each of these events.
     text_key: bytes
     text_mark: bytes
 
-    def grow(self, k: int, text: str) -> bool:
-        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+    def grows(self, k: int) -> bool:
+        """Whether `k` is the text part that grows now: deltas as the last one need not be fed then, but told as such,
+        and `grown` with their texts before anything else is fed."""
+
+    def grown(self, texts: list[str]) -> None:
+        """Take note of deltas that were told elsewhere."""
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Raises `InexactNumber`, having told nothing: it is then to be fed again, decoded exactly."""

@@ -48,7 +48,7 @@ def backend_rule(target: Target) -> IdRule:
     want their own back.
     """
     if target.protocol == "messages":
-        return IdRule(MESSAGES_LIMIT)
+        return CLIENT_RULES["messages"]
     limit = target.dialect.call_id_limit if target.protocol == "chat" else RESPONSES_LIMIT
     return IdRule(limit, any_character=target.dialect.family not in _OPENAI)
 

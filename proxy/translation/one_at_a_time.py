@@ -6,7 +6,7 @@ a call once its arguments are a whole JSON value. Thinking is complete only when
 """
 
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import assert_never, cast
 
 from proxy.canonical.events import (
     Cite,
@@ -20,6 +20,7 @@ from proxy.canonical.events import (
     Ping,
     Start,
     UsageUpdate,
+    only_deltas,
 )
 from proxy.canonical.loss import LossReport, Rule
 from proxy.canonical.parts import Call, Reasoning, Refusal, ReplyPart, Text
@@ -104,8 +105,12 @@ class OneAtATime:
         if self._passes(events):
             return events
         out: list[Event] = []
+        plain = self._plain
         for event in events:
             match event:
+                case Delta() if event.k == plain:
+                    out.append(event)
+                    continue
                 case Delta():
                     self._delta(event, out)
                 case Open():
@@ -121,14 +126,23 @@ class OneAtATime:
                     out.append(event)
                 case _:
                     assert_never(event)
+            plain = self._plain
         return out
 
     def _passes(self, events: list[Event]) -> bool:
         """Whether only the current part grows and nothing has to be done about it, as in most reads of a stream."""
+        plain = self._plain
+        if plain is None or not only_deltas(events):
+            return False
+        return all(event.k == plain for event in cast("list[Delta]", events))
+
+    @property
+    def _plain(self) -> int | None:
+        """The part whose deltas may leave as they are."""
         current = self._current
         if current is None or self._waiting or self._depth is not None or self._renumbered[current] != current:
-            return False
-        return all(type(event) is Delta and event.k == current for event in events)
+            return None
+        return current
 
     def _open(self, event: Open, out: list[Event]) -> None:
         if self._current is None:

@@ -79,6 +79,7 @@ class PassThrough:
         "_sse",
         "_stopped",
         "_told_failure",
+        "events",
         "failed",
         "finished",
         "refused",
@@ -114,6 +115,7 @@ class PassThrough:
         self._marked_end = False  # the backend's own end mark has come
         self._stopped = False  # a Messages backend has told why it stops, which is as good as an end
         self._told_failure = False  # the backend itself has, so its words must be looked at
+        self.events = 0  # of the backend, by now
         self.started = False
         self.finished = False
         self.failed: Error | None = None
@@ -164,6 +166,7 @@ class PassThrough:
             events = self._sse.feed(chunk)
         except EventTooLarge:
             return self.fail(undecodable("sent an event that is too large"))
+        self.events += len(events)
         for event in events:
             self._look(event)
         out = self._whole_events(chunk) if self._override is None else b"".join(map(self._renamed, events))

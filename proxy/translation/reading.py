@@ -8,7 +8,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from proxy.canonical.errors import Error, ErrorClass, InexactNumber, Reason
-from proxy.canonical.events import Cite, Close, End, Event, Fail, Finish, Open, Ping, Start, UsageUpdate, only_deltas
+from proxy.canonical.events import (
+    Cite,
+    Close,
+    Delta,
+    End,
+    Event,
+    Fail,
+    Finish,
+    Open,
+    Ping,
+    Start,
+    UsageUpdate,
+    only_deltas,
+)
 from proxy.canonical.jsontext import NotJson, loads_exact, loads_leniently, loads_plain
 from proxy.canonical.loss import LossReport
 from proxy.canonical.reply import ReplyContext
@@ -58,7 +71,7 @@ def parse_event(payload: bytes) -> Wire | Error:
     return wire
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WayBack:
     """How an answer gets from this backend to this client. `model` is the backend's name of the model; `scope` says
     whose envelopes carry what must come back; `remembered` collects it for Chat clients that drop it; `weighs`: what an
@@ -131,6 +144,7 @@ class Reading:
         "_way",
         "_weighing",
         "batch",
+        "events",
         "failed",
         "finished",
         "refused",
@@ -146,6 +160,7 @@ class Reading:
         self._losses = way.losses
         self._scrub = scrub
         self.batch: list[Event] = []
+        self.events = 0  # of the backend, by now
         self.started = False
         self.failed: Error | None = None
         self.finished = False
@@ -210,7 +225,9 @@ class Reading:
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that this chunk completes."""
         try:
-            self._take(self._sse.feed(chunk))
+            events = self._sse.feed(chunk)
+            self.events += len(events)
+            self._take(events)
         except EventTooLarge:
             self._fail(undecodable("sent an event that is too large"))
         return self._flush()
@@ -252,25 +269,25 @@ class Reading:
         return not self.closed and self._reader.stopped
 
     def _take(self, events: list[SseEvent]) -> None:
-        reader, continuation, repeats = self._reader, self._continuation, self._repeats
+        reader, continuation, repeats, batch = self._reader, self._continuation, self._repeats, self.batch
         head, tail = repeats.head, repeats.tail
+        run: list[str] = []  # of deltas that their reader has not been told of
         for name, payload in events:
             if payload.startswith(head) and payload.endswith(tail) and name == repeats.name:
                 text = repeats.text_of(payload)
-                if text and reader.grow(repeats.k, text):
+                if text and (run or reader.grows(repeats.k)):
+                    run.append(text)
+                    batch.append(Delta(repeats.k, text))
                     if repeats.numbered:
                         repeats.count()
                         head, tail = repeats.head, repeats.tail
                     continue
-            known = len(self.batch)
-            try:
-                wire = loads_plain(payload)
-            except ValueError:
-                wire = self._second_look(payload)
-                if wire is None:
-                    continue
-            if type(wire) is not dict:
-                self._fail(undecodable(_NO_OBJECT))
+            if run:
+                reader.grown(run)
+                run = []
+            known = len(batch)
+            wire = self._decoded(payload)
+            if wire is None:
                 continue
             try:
                 reader.feed(wire, name)
@@ -281,11 +298,13 @@ class Reading:
             if continuation is not None:
                 continuation.take(wire)
             elif repeats.learns:
-                repeats.learn(name, payload, self.batch[known:])
+                repeats.learn(name, payload, batch[known:])
                 head, tail = repeats.head, repeats.tail
             elif repeats.knows:
                 repeats.forget()
                 head = repeats.head
+        if run:
+            reader.grown(run)
 
     def _feed_exactly(self, payload: bytes, name: str) -> Wire:
         """Feed an event with a number in it that the fast decoder rounds (mapping.md 0.3)."""
@@ -294,6 +313,17 @@ class Reading:
         self._reader.feed(wire, name)
         self._reader.exact = False
         return wire
+
+    def _decoded(self, payload: bytes) -> Wire | None:
+        """An event's object; None where that is all that there is to it."""
+        try:
+            wire = loads_plain(payload)
+        except ValueError:
+            return self._second_look(payload)
+        if type(wire) is dict:
+            return wire
+        self._fail(undecodable(_NO_OBJECT))
+        return None
 
     def _second_look(self, payload: bytes) -> Wire | None:
         """What the fast decoder refuses: the end mark, half characters, and what is no JSON at all."""
@@ -332,6 +362,8 @@ class Reading:
         kept: list[Event] = []
         for event in events:
             match event:
+                case Delta():
+                    pass
                 case Start():
                     self.started = True
                     self.usage = event.usage or self.usage

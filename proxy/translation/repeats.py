@@ -24,6 +24,8 @@ class Repeats:
     __slots__ = (
         "_after",
         "_before",
+        "_begin",
+        "_end",
         "_key",
         "_leads",
         "_mark",
@@ -42,6 +44,7 @@ class Repeats:
         self._tries = _TRIES
         self.head = _NOTHING
         self.tail = b""
+        self._begin, self._end = 0, -1  # where the text stands between the two
         self.name = ""
         self.k = -1
         self.numbered = False
@@ -52,13 +55,13 @@ class Repeats:
     def text_of(self, payload: bytes) -> str | None:
         """The text of an event that has these bytes at both ends; None where more than the text is another."""
         try:
-            text = loads_plain(payload[len(self.head) : len(payload) - len(self.tail)])
+            text = loads_plain(payload[self._begin : self._end])
         except ValueError:
             return None
-        if type(text) is not str:
-            return None
-        self._tries = _TRIES
-        return text
+        if type(text) is str:
+            self._tries = _TRIES
+            return text
+        return None
 
     @property
     def knows(self) -> bool:
@@ -84,8 +87,9 @@ class Repeats:
         text = dumps(delta.text)
         head, _, tail = payload.partition(text)
         # Where there are two of the key, the text may be the other one's, in another spelling.
-        if head.rstrip(b" ").endswith(self._key) and text not in tail and payload.count(self._key) == 1:
+        if head.rstrip(b" ").endswith(self._key) and tail and text not in tail and payload.count(self._key) == 1:
             self.head, self.tail, self.name, self.k = head, tail, name, delta.k
+            self._begin, self._end = len(head), -len(tail)
             self._learn_number()
 
     def _learn_number(self) -> None:
@@ -104,5 +108,7 @@ class Repeats:
         around = b"%b%d%b" % (self._before, self._number, self._after)
         if self._leads:
             self.head = around
+            self._begin = len(around)
         else:
             self.tail = around
+            self._end = -len(around)

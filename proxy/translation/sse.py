@@ -5,6 +5,7 @@ line ends and one `data:` line an event, perhaps with its name before it, is a f
 the slow road of one event.
 """
 
+_LINES_OF_MOST = 2  # an event's name and its data
 MAX_EVENT = 32 * 1024 * 1024  # bytes; images and carriers travel in one event
 MAX_LINES = 2**17  # of one event: millions of them hold up everybody else, and come compressed in a few KiB
 
@@ -20,7 +21,7 @@ class EventTooLarge(ValueError):
 class SseReader:
     """`feed` chunks, take events; `end` gives a last event that lacks its blank line."""
 
-    __slots__ = ("_begun", "_carriage", "_lead", "_name", "_pending", "_rest", "_size", "_unended")
+    __slots__ = ("_begun", "_carriage", "_heading", "_name", "_pending", "_rest", "_size", "_unended")
 
     def __init__(self) -> None:
         self._rest = b""
@@ -28,8 +29,8 @@ class SseReader:
         self._unended: list[bytes] = []
         self._size = 0
         self._begun = False
-        # Most events begin as the one before them: the bytes up to their data, and the name that these tell.
-        self._lead = b"data:"
+        # Most events begin as the one before them: the line of their name, if they have any, and the name it tells.
+        self._heading: bytes | None = None
         self._name = ""
         self._carriage = False  # line ends are CR or CRLF somewhere in this stream
         self._pending = False  # the last chunk ended with CR, whose LF may still come
@@ -45,50 +46,51 @@ class SseReader:
         text = self._rest + chunk if self._rest else chunk
         if self._unended:
             text = self._joined() + text
-        alike = self._alike(text)
-        if alike is not None:
-            return alike
-        blocks = text.split(b"\n\n")
-        self._rest = blocks.pop()
+        events = self._events_of(text)
         if len(self._rest) > MAX_EVENT:
             raise EventTooLarge(f"an event of more than {MAX_EVENT} bytes")
-        events: list[SseEvent] = []
-        for block in blocks:
-            if block.startswith(self._lead) and b"\n" not in (line := block[len(self._lead) :]):
-                payload = line.strip()
-                if payload:
-                    events.append((self._name, payload))
-            elif (event := _parse(block)) is not None:
-                self._remember_lead(block, event[0])
-                events.append(event)
         return events
 
-    def _alike(self, text: bytes) -> list[SseEvent] | None:
-        """The events of a text where each begins as the last one did and has one line of data: most reads in the
-        middle of a stream are cut by one split. None where that is not so.
+    def _events_of(self, text: bytes) -> list[SseEvent]:
+        """The whole events of a text; what follows on them is the rest. An event that begins as the one before it, and
+        has one line of data, is not taken apart any further.
         """
-        lead, name = self._lead, self._name
-        if not text.startswith(lead) or not text.endswith(b"\n\n"):
-            return None
-        between = b"\n\n" + lead
-        lines = text[len(lead) : -2].split(between)
-        if text.count(b"\n") != len(lines) * between.count(b"\n"):
-            return None
-        self._rest = b""
-        return [(name, payload) for line in lines if (payload := line.strip())]
-
-    def _remember_lead(self, block: bytes, name: str) -> None:
-        """Take note of how an event begins, if that is with its data or with its name alone before them."""
-        start = block.find(b"data:")
-        lead = block[:start]
-        if not lead or (lead.startswith(b"event:") and lead.find(b"\n") == start - 1):
-            self._lead, self._name = block[: start + 5], name
+        lines = text.split(b"\n")
+        heading, name = self._heading, self._name
+        lines_of_one = 1 if heading is None else 2
+        at, end = 0, len(lines) - 1  # the last line has no end yet
+        events: list[SseEvent] = []
+        if heading is None and not any(lines[1 : end - end % 2 : 2]):  # each event is one line, as in all of Chat
+            at = end - end % 2
+            events = [(name, data) for line in lines[:at:2] if line.startswith(b"data:") and (data := line[5:].strip())]
+        while at < end:
+            stop = at + lines_of_one
+            if stop < end and not lines[stop] and (heading is None or lines[at] == heading):
+                line = lines[stop - 1]
+                if line.startswith(b"data:"):
+                    if payload := line[5:].strip():
+                        events.append((name, payload))
+                    at = stop + 1
+                    continue
+            try:
+                stop = lines.index(b"", at, end)
+            except ValueError:
+                break
+            if (event := _parse(lines[at:stop])) is not None:
+                events.append(event)
+                if stop - at <= _LINES_OF_MOST:
+                    heading, name = _heading_of(lines[at:stop]), event[0]
+                    lines_of_one = 1 if heading is None else 2
+            at = stop + 1
+        self._heading, self._name = heading, name
+        self._rest = b"\n".join(lines[at:])
+        return events
 
     def end(self) -> list[SseEvent]:
         """The last event, if the stream ended without its blank line; the caller decides whether it is whole. Raises
         `EventTooLarge`."""
         block, self._rest = self._joined() + self._rest, b""
-        event = _parse(block)
+        event = _parse(block.split(b"\n"))
         return [] if event is None else [event]
 
     def _wait_for_more(self, chunk: bytes) -> list[SseEvent]:
@@ -129,14 +131,19 @@ class SseReader:
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _parse(block: bytes) -> SseEvent | None:
+def _heading_of(lines: list[bytes]) -> bytes | None:
+    """The line of an event's name, where that comes before its data; None for an event without a name."""
+    return lines[0] if lines[0].startswith(b"event:") else None
+
+
+def _parse(block: list[bytes]) -> SseEvent | None:
     """One event of the lines between two blank ones; None when there is no data (comments, names alone). Raises
     `EventTooLarge`."""
-    if len(block) > MAX_LINES and block.count(b"\n") > MAX_LINES:
+    if len(block) > MAX_LINES:
         raise EventTooLarge(f"an event of more than {MAX_LINES} lines")
     name = ""
     lines: list[bytes] = []
-    for line in block.split(b"\n"):
+    for line in block:
         field, _, value = line.partition(b":")
         if field == b"data":
             lines.append(value.removeprefix(b" "))

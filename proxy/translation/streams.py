@@ -49,6 +49,11 @@ class Translation:
         return self._reading.stop
 
     @property
+    def events(self) -> int:
+        """How many the backend has sent."""
+        return self._reading.events
+
+    @property
     def stopped(self) -> bool:
         """Whether the answer is whole and only its end mark, and usage perhaps, is still to come."""
         return self._reading.stopped

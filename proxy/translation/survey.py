@@ -7,7 +7,7 @@ from proxy.canonical.request import Request
 from proxy.canonical.tools import FunctionTool, Tool, TypedTool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Held:
     """`parts` and `in_results`: kinds of parts beside texts, in the turns and in tool results; `calls`: kinds of calls
     and results; `errors`: a result says that its tool failed; `marks`: there may be a cache mark. What later rules

@@ -9,12 +9,14 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from aiohttp.tracing import Trace
 
+from proxy.upstream.handler import Connector
+
 IDLE = 60.0  # seconds that one is kept without use
 MOST_AGE = 300.0  # seconds after which one is closed when its answer is over
 DNS_KEPT = 30  # seconds that the addresses of a name are believed
 
 
-class AgeingConnector(aiohttp.TCPConnector):
+class AgeingConnector(Connector):
     """`kept`: connections are used again, until they are too old."""
 
     def __init__(self, *, kept: bool) -> None:

@@ -18,6 +18,7 @@ from yarl import URL
 from proxy.canonical.errors import Error, ErrorClass, Reason, Rejected
 from proxy.upstream.attempt import Attempt
 from proxy.upstream.backend import Backend
+from proxy.upstream.chunks import BrokenFraming
 from proxy.upstream.connector import AgeingConnector
 from proxy.upstream.decoding import BrokenEncoding, Decoder, UnknownEncoding, decoder_for
 from proxy.upstream.repeatable import leaves_traces
@@ -74,7 +75,7 @@ class Pool:
             answered = True
             attempt.code = response.status
         except _BAD_HTTP as error:
-            raise _bad_answer("The backend's answer is not valid HTTP.") from error
+            raise _bad_answer(_NOT_HTTP) from error
         finally:
             if not answered:
                 attempt.end()
@@ -178,6 +179,8 @@ class Answer:
             if self._decoder is None:
                 return await self._content.readany()
             return await self._decoded(self._decoder)
+        except BrokenFraming as error:
+            raise _bad_answer(_NOT_HTTP) from error
         except (aiohttp.ClientError, OSError) as error:
             message = "The backend broke the connection before its answer was complete."
             # The reader keeps what it raised: with the way here, that would lead back to the reader, and stay for long.
@@ -299,6 +302,7 @@ _BROKEN = (aiohttp.ClientConnectionError, aiohttp.ClientHttpProxyError, OSError)
 _BAD_HTTP = aiohttp.ClientError
 # There was no connection, so nothing has been sent.
 _UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_NOT_HTTP = "The backend's answer is not valid HTTP."
 # Another try would meet the same.
 _FINAL = (
     aiohttp.ClientConnectorCertificateError,

@@ -52,7 +52,9 @@ def told(backend: BackendProtocol, payloads: Sequence[bytes], *, repeats: bool) 
     for payload in payloads:
         if repeats and payload.startswith(known.head) and payload.endswith(known.tail):
             text = known.text_of(payload)
-            if text and reader.grow(known.k, text):
+            if text and reader.grows(known.k):
+                reader.grown([text])
+                events.append(Delta(known.k, text))
                 if known.numbered:
                     known.count()
                 short += 1

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from proxy.canonical.errors import Rejected
 from proxy.upstream.backend import Backend
 from proxy.upstream.pool import Answer, Body, Pool
-from tests.upstream.scripted import HOLD, Scripted, chunk, head, reply
+from tests.upstream.scripted import CUT, HOLD, Scripted, Step, chunk, head, reply
 from tests.upstream.test_pool import backend_at
 
 SMALL, LARGE = b'{"a":1}', b'{"a":"' + b"x" * 600_000 + b'"}'
@@ -150,3 +151,66 @@ async def test_both_ways_share_their_connections(pool: Pool) -> None:
 def stream_of(event: str) -> bytes:
     """A stream that comes in one piece."""
     return head() + chunk(event) + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize("step", [1, 7, 40])
+async def test_an_answer_in_chunks_is_the_same_however_it_comes(pool: Pool, step: int) -> None:
+    said = b"HTTP/1.1 103 Early Hints\r\n\r\n" + head() + chunk("data: 1\n\n") + chunk("data: 2\n\n") + b"0\r\n\r\n"
+    async with Scripted([said[at : at + step] for at in range(0, len(said), step)]) as backend:
+        target = backend_at(backend.base_url)
+        for _ in range(2):
+            answer = await ask(pool, target)
+            assert await answer.read() == b"data: 1\n\ndata: 2\n\n"
+            answer.finish()
+    assert len({asked.connection for asked in backend.asked}) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        [head(), chunk("half")[:-1], CUT],
+        [head(), chunk("half"), CUT],
+        [head(), chunk("half"), b"0\r\n", CUT],
+        [head() + chunk("half"), CUT],
+    ],
+)
+async def test_an_answer_in_chunks_that_is_cut_is_not_whole(pool: Pool, said: list[Step]) -> None:
+    async with Scripted(said) as backend:
+        answer = await ask(pool, backend_at(backend.base_url))
+        with pytest.raises(Rejected, match="before its answer was complete"):
+            await answer.read()
+        answer.close()
+
+
+@pytest.mark.parametrize("said", [[head() + b"no size\r\n"], [head(), chunk("half"), b"no size\r\n"]])
+async def test_broken_chunks_are_told_whenever_they_come(pool: Pool, said: list[Step]) -> None:
+    async with Scripted([*said, HOLD]) as backend:
+        answer = await ask(pool, backend_at(backend.base_url))
+        with pytest.raises(Rejected, match="not valid HTTP"):
+            await answer.read()
+        answer.close()
+        await asyncio.wait_for(backend.asked[0].left.wait(), 5)
+
+
+async def test_what_follows_on_the_last_chunk_is_not_the_next_answer(pool: Pool) -> None:
+    first = head() + chunk("first") + b"0\r\n\r\n" + reply(200, "forged")
+    async with Scripted(first, reply(200, "second")) as backend:
+        target = backend_at(backend.base_url)
+        answers = []
+        for _ in range(2):
+            answer = await ask(pool, target)
+            answers.append(await answer.read())
+            answer.finish()
+    assert answers == [b"first", b"second"]
+
+
+async def test_who_does_not_read_holds_the_backend_back_and_loses_nothing(pool: Pool) -> None:
+    piece = b"x" * 65_536
+    async with Scripted([head(), *[chunk(piece)] * 64, b"0\r\n\r\n"]) as backend:
+        answer = await ask(pool, backend_at(backend.base_url))
+        read = await answer.readany()
+        while more := await answer.readany():
+            assert len(more) < 40 * len(piece)
+            read += more
+        answer.finish()
+    assert read == piece * 64

@@ -72,14 +72,14 @@ class StreamReader:
     text_key = b'"content":'
     text_mark = b""
 
-    def grow(self, k: int, text: str) -> bool:
-        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+    def grows(self, k: int) -> bool:
+        """Whether `k` is the text part that grows now."""
         prose = self._prose
-        if self._over or self._tags is not None or prose.kind != "text" or k != prose.number:
-            return False
-        prose.position += len(text)
-        self._emit(Delta(k, text))
-        return True
+        return not self._over and self._tags is None and prose.kind == "text" and k == prose.number
+
+    def grown(self, texts: list[str]) -> None:
+        """Take note of deltas that were told elsewhere."""
+        self._prose.position += sum(map(len, texts))
 
     def feed(self, wire: object, event_name: str = "") -> None:
         """Take one chunk. What is no chunk is a failure. Raises nothing but `InexactNumber`: the same chunk is then to

@@ -113,6 +113,7 @@ class StreamWriter:
                     k, text = event.k, event.text
                     if (head := self._heads[k]) and text and event.logprobs is None and not self._careful:
                         self._grown[k] += len(text)
+                        self._said += bytes_of(text) if self._guesses else 0
                         out += (head, dumps(text), self._tails[k])
                     else:
                         self._delta(k, text, event.logprobs, out)
@@ -146,7 +147,7 @@ class StreamWriter:
         self._start = start
         self._usage = start.usage
         self._guesses = start.usage is None and self._context.include_usage and self._context.choices == 1
-        self._careful = self._guesses or self._second != b""
+        self._careful = self._second != b""
         self._name(service_tier(start.service_tier))
         out.append(self._chunk(_ROLE))
 

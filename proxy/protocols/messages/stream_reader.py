@@ -93,12 +93,12 @@ class StreamReader:
     text_key = b'"text":'
     text_mark = b""
 
-    def grow(self, k: int, text: str) -> bool:
-        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
-        if self._over or self._text_index is None or k != self._text:
-            return False
-        self._emit(Delta(k, text))
-        return True
+    def grows(self, k: int) -> bool:
+        """Whether `k` is the text part that grows now."""
+        return not self._over and self._text_index is not None and k == self._text
+
+    def grown(self, texts: list[str]) -> None:
+        """Nothing has to be remembered of a text."""
 
     def feed(self, wire: object, event_name: str) -> None:
         """One event's data; `event_name` counts only where the data has no type.

@@ -65,16 +65,17 @@ class StreamReader:
     text_key = b'"delta":'
     text_mark = b"output_text"  # other things grow by deltas too
 
-    def grow(self, k: int, text: str) -> bool:
-        """Take the last delta once more, with another text; False when `k` is not the text part that grows now."""
+    def grows(self, k: int) -> bool:
+        """Whether `k` is the text part that grows now."""
         if self._grows is None or self._over:
             return False
         growing = self._grows[2]
-        if growing.k != k or growing.closed:
-            return False
-        growing.pieces.append(text)
-        self._emit(Delta(k, text))
-        return True
+        return growing.k == k and not growing.closed
+
+    def grown(self, texts: list[str]) -> None:
+        """Take note of deltas of it that were told elsewhere."""
+        if self._grows is not None:
+            self._grows[2].pieces += texts
 
     def feed(self, wire: Wire, event_name: str) -> None:
         """Take one event. Its type stands in the JSON; the SSE event's name is only the fallback."""
@@ -171,7 +172,9 @@ class StreamReader:
             return False
         if type(text) is not str or not text or wire.get("logprobs"):
             return False
-        return self.grow(growing.k, text)
+        growing.pieces.append(text)
+        self._emit(Delta(growing.k, text))
+        return True
 
     def _add(self, item: Item, item_id: object, index: object) -> Item:
         self._grows = None
