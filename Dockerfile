@@ -30,8 +30,9 @@ RUN mkdir -p /image/etc/dragoman /image/etc/ssl/certs \
     && library="$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')" \
     && cp -a --parents "${interpreter}" "$(command -v python3)" "${library}" /opt/dragoman /image \
     && find "/image${library}" -regextype egrep \( -name __pycache__ -o -regex "/image${library}/(\
-(site|dist)-packages|test|idlelib|tkinter|turtledemo|lib2to3|ensurepip|pydoc_data|config-.*|\
-lib-dynload/(_test|_tkinter|_dbm|_gdbm|_curses|readline).*)" \) -prune -exec rm -rf {} + \
+(site|dist)-packages|test|unittest|xmlrpc|curses|idlelib|tkinter|turtledemo|lib2to3|ensurepip|pydoc_data|config-.*|\
+lib-dynload/(_test|_tkinter|_dbm|_gdbm|_curses|_codecs_(cn|hk|jp|kr|tw|iso2022)|readline).*)" \) -prune -exec rm -rf {} + \
+    && find /image/opt/dragoman/lib -regextype egrep -type f -regex '.*\.(pyi|pyx|pxd|pxi|c|h|hash)' -delete \
     && find "/image${library}" "/image${interpreter}" /image/opt/dragoman -type f \
          \( -name '*.so*' -o -path "/image${interpreter}" \) -exec ldd {} + -exec strip --strip-unneeded {} + >/tmp/linked \
     && ! grep 'not found' /tmp/linked \
