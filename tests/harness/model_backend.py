@@ -16,7 +16,7 @@ from aiohttp import web
 
 from tests.harness.model_replies import Answer, Call, render, write_stream, write_whole
 from tests.harness.model_resources import add_resources
-from tests.harness.model_rules import check_request
+from tests.harness.model_rules import as_the_vendor_reads, check_request
 from tests.harness.model_script import Conversation, Step, read_conversation
 from tests.harness.request_types import Refused
 from tests.harness.wire import ENDPOINTS, Json, Protocol
@@ -64,6 +64,7 @@ class ModelBackend:
     def __init__(self, protocol: Protocol, key: str, pause: Callable[[], float] | None = None) -> None:
         self.protocol, self.url = protocol, ""
         self.requests: list[Json] = []
+        self.untouched = False  # whether what comes was written by clients of this very protocol
         self.visits: dict[str, Visits] = defaultdict(Visits)  # by the `id` of their prompt
         self._key, self._pause = key, pause
         self._numbers = itertools.count(1)
@@ -94,7 +95,8 @@ class ModelBackend:
         visits = self.visits[found[1] if found else ""]
         visits.requests += 1
         try:
-            check_request(self.protocol, body, beta="anthropic-beta" in request.headers)
+            given = as_the_vendor_reads(self.protocol, body) if self.untouched else body
+            check_request(self.protocol, given, beta="anthropic-beta" in request.headers)
         except Refused as refused:
             visits.refused = visits.refused or str(refused)
             return self._error(400, str(refused), param=refused.where)
