@@ -42,8 +42,12 @@ QUESTIONS = (
             ("user", "Where do I live?"),
         ),
     ),
-    Question("letters of many bytes", (("user", "Repeat this: 你好, ünïcödé ✓"),), limit=48),
-    Question("an answer that is cut", (("user", "Count from one to fifty."),), limit=5),
+    Question(
+        "letters of many bytes",
+        (("user", "Translate into French: the coffee was already ready, naïve café"),),
+        limit=32,
+    ),
+    Question("an answer that is cut", (("user", "Count from one to fifty."),), limit=16),
 )
 
 Ask = Callable[[str, Question, bool], Awaitable[Answer]]  # URL, question, whether streamed
@@ -70,14 +74,20 @@ async def _chat(url: str, question: Question, stream: bool) -> Answer:
     }
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as sdk:
         if stream:
-            asked["stream_options"] = {"include_usage": True}
-            async with sdk.chat.completions.stream(**asked) as events:
-                completion: Json = await events.get_final_completion()
-        else:
-            completion = await sdk.chat.completions.create(**asked)
+            chunks = await sdk.chat.completions.create(**asked, stream=True, stream_options={"include_usage": True})
+            return _together([chunk async for chunk in chunks])
+        completion: Json = await sdk.chat.completions.create(**asked)
     choice, usage = completion.choices[0], completion.usage
     ended = choice.finish_reason == "stop"
     return Answer(choice.message.content, ended, usage.prompt_tokens, usage.completion_tokens)
+
+
+def _together(chunks: list[Json]) -> Answer:
+    choices = [chunk.choices[0] for chunk in chunks if chunk.choices]
+    text = "".join(choice.delta.content or "" for choice in choices)
+    reasons = [choice.finish_reason for choice in choices if choice.finish_reason]
+    usage = next(chunk.usage for chunk in reversed(chunks) if chunk.usage)
+    return Answer(text, reasons == ["stop"], usage.prompt_tokens, usage.completion_tokens)
 
 
 async def _responses(url: str, question: Question, stream: bool) -> Answer:

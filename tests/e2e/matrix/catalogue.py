@@ -17,8 +17,12 @@ GPT, CLAUDE = "gpt-5.5", "claude-opus-5-5"
 MODELS: dict[Protocol, str] = {"chat": GPT, "responses": GPT, "messages": CLAUDE}
 
 NO_EMBEDDINGS = {("embeddings", "messages"): "404"}
+# Until the proxy keeps responses itself.
+NOT_STORED = {("stored", "chat"): "state_not_portable", ("stored", "messages"): "state_not_portable"}
+NO_HISTORY = {"stored": "the protocol has none"}
 RAW = {"unknown-tool": "hands every call to the program"}
-NOT_TRIED = {"resources": "asks for none", "embeddings": "asks for none"}
+OWN_HISTORY = {"stored": "sends the whole conversation each time"}
+NOT_TRIED = {**OWN_HISTORY, "resources": "asks for none", "embeddings": "asks for none"}
 ONLY_STRUCTURED = "always answers with an object"
 
 CODEX_CONFIG = """\
@@ -83,7 +87,7 @@ OPENCODE_CONFIG = """\
     "dragoman": {
       "npm": "{package}",
       "name": "Dragoman",
-      "options": {"baseURL": "{url}/v1", "apiKey": "{key}"},
+      "options": {"baseURL": "{url}/v1", "apiKey": "{env:DRAGOMAN_KEY}"},
       "models": {
         "{model}": {"name": "{model}", "tool_call": true, "reasoning": true, "attachment": true,
                     "modalities": {"input": ["text", "image"], "output": ["text"]}}
@@ -106,28 +110,26 @@ LLM_MODELS = """\
   supports_schema: true
   vision: true
 """
-LLM_KEYS = """\
-{"dragoman": "{key}"}
-"""
 
 
 def _sdks() -> Iterable[Client]:
     sdk, node = environments.SDK, environments.NODE_SDK
     by_openai: tuple[Protocol, ...] = ("chat", "responses")
     for name, environment, driver in (
-        ("OpenAI SDK, Python", sdk, "openai_python.py"),
-        ("OpenAI SDK, Node", node, "openai_node.mjs"),
+        ("OpenAI SDK for Python", sdk, "openai_python.py"),
+        ("OpenAI SDK for Node", node, "openai_node.mjs"),
     ):
         settings = Settings(OPENAI_VARIABLES)
         for protocol in by_openai:
-            yield Client(
-                name, protocol, environment, driver, settings, GPT, lacks=RAW, refused=NO_EMBEDDINGS, quick=True
-            )
+            keeps = protocol == "responses"
+            lacks = RAW if keeps else {**RAW, **NO_HISTORY}
+            refused = {**NO_EMBEDDINGS, **NOT_STORED} if keeps else NO_EMBEDDINGS
+            yield Client(name, protocol, environment, driver, settings, GPT, lacks=lacks, refused=refused, quick=True)
     for name, environment, driver in (
-        ("Anthropic SDK, Python", sdk, "anthropic_python.py"),
-        ("Anthropic SDK, Node", node, "anthropic_node.mjs"),
+        ("Anthropic SDK for Python", sdk, "anthropic_python.py"),
+        ("Anthropic SDK for Node", node, "anthropic_node.mjs"),
     ):
-        settings, lacks = Settings(ANTHROPIC_VARIABLES), {**RAW, "embeddings": "the vendor has none"}
+        settings, lacks = Settings(ANTHROPIC_VARIABLES), {**RAW, **NO_HISTORY, "embeddings": "the vendor has none"}
         yield Client(name, "messages", environment, driver, settings, CLAUDE, lacks=lacks, quick=True)
 
 
@@ -148,10 +150,10 @@ def _frameworks() -> Iterable[Client]:
                 model = KNOWN_MODELS[protocol]
             yield Client(name, protocol, environment, driver, settings, model, lacks={**NOT_TRIED, **lacks})
     providers: tuple[tuple[str, Protocol, str], ...] = (
-        ("Vercel AI SDK, OpenAI", "chat", "own"),
-        ("Vercel AI SDK, OpenAI", "responses", "own"),
-        ("Vercel AI SDK, OpenAI-compatible", "chat", "compatible"),
-        ("Vercel AI SDK, Anthropic", "messages", "own"),
+        ("Vercel AI SDK (@ai-sdk/openai)", "chat", "own"),
+        ("Vercel AI SDK (@ai-sdk/openai)", "responses", "own"),
+        ("Vercel AI SDK (@ai-sdk/openai-compatible)", "chat", "compatible"),
+        ("Vercel AI SDK (@ai-sdk/anthropic)", "messages", "own"),
     )
     for name, protocol, provider in providers:
         settings = Settings(AI_SDK_VARIABLES[protocol])
@@ -248,8 +250,9 @@ def _programs() -> Iterable[Client]:
             environments.OPENCODE,
             "opencode.py",
             Settings(
-                files={".config/opencode/opencode.json": OPENCODE_CONFIG.replace("{package}", package)},
-                command=("opencode", "run", "--model", "dragoman/{model}", "--format", "json", "{prompt}"),
+                {"DRAGOMAN_KEY": "{key}"},
+                {".config/opencode/opencode.json": OPENCODE_CONFIG.replace("{package}", package)},
+                ("opencode", "run", "--model", "dragoman/{model}", "--format", "json", "{prompt}"),
             ),
             MODELS[protocol],
             calls='bash {"command": "echo {city} has 21 degrees", "description": "Weather"}',
@@ -281,8 +284,8 @@ def _programs() -> Iterable[Client]:
         "llm_program.py",
         Settings(
             {"LLM_USER_PATH": "{home}/.llm"},
-            {".llm/extra-openai-models.yaml": LLM_MODELS, ".llm/keys.json": LLM_KEYS},
-            ("llm", "-m", "dragoman", "{prompt}"),
+            {".llm/extra-openai-models.yaml": LLM_MODELS},
+            ("llm", "-m", "dragoman", "--key", "{key}", "{prompt}"),
         ),
         GPT,
         lacks=NOT_TRIED,
@@ -296,7 +299,7 @@ def _programs() -> Iterable[Client]:
             {**ANTHROPIC_VARIABLES, "LLM_USER_PATH": "{home}/.llm"},
             command=("llm", "-m", "anthropic/{model}", "{prompt}"),
         ),
-        "claude-opus-4-8",
+        KNOWN_MODELS["messages"],
         lacks=NOT_TRIED,
     )
 

@@ -18,9 +18,10 @@ PAGE = TOP / "tests/e2e/CLIENTS.md"
 README = TOP / "README.md"
 BEGIN, END = "<!-- clients: written by `python -m tests.e2e.matrix --write` -->\n", "<!-- clients: end -->\n"
 
+KEY_VARIABLE = "DRAGOMAN_KEY"  # a reader has it
 SPOKEN: dict[Protocol, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
 # What a reader has in place of what the run fills in.
-READERS = {"url": "http://127.0.0.1:8080", "key": "$DRAGOMAN_KEY", "home": "~", "prompt": "Say hello."}
+READERS = {"url": "http://127.0.0.1:8080", "key": f"${KEY_VARIABLE}", "home": "~", "prompt": "Say hello."}
 
 HEAD = """\
 # Clients
@@ -40,8 +41,16 @@ def page(clients: Sequence[Client], results: Results) -> str:
     for backend in PROTOCOLS:
         parts += [f"## On a backend of {SPOKEN[backend]}\n", _matrix(clients, results, backend)]
     parts += ["## Not offered\n", _lacking(clients)]
+    parts += ["## Settings of programs\n", *_settings(clients)]
     parts += ["## What the user sees when something is wrong\n", SHOWN_HEAD, _shown(clients, results)]
     return "\n".join(parts)
+
+
+def _settings(clients: Iterable[Client]) -> Iterable[str]:
+    programs = [client for client in clients if client.settings.command]
+    for name, group in groupby(programs, lambda client: client.name):
+        yield f"### {name}\n"
+        yield from map(_example, group)
 
 
 SHOWN_HEAD = """\
@@ -106,13 +115,12 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def guide(clients: Sequence[Client]) -> str:
-    """The settings of each client, as the run uses them."""
-    libraries = [client for client in clients if not client.settings.command and not client.settings.files]
-    programs = [client for client in clients if client not in libraries]
+    """How to set each client, as the run sets it: of programs, by one protocol."""
+    libraries = [client for client in clients if not client.settings.command]
+    programs = [client for client in clients if client.settings.command]
     parts = [_table(["library", "protocols", "environment"], _library_rows(libraries))]
     for name, group in groupby(programs, lambda client: client.name):
-        parts.append(f"**{name}**\n")
-        parts += [_example(client) for client in group]
+        parts += [f"**{name}**\n", _example(next(group))]
     return "\n".join(parts)
 
 
@@ -136,7 +144,9 @@ def _example(client: Client) -> str:
     """One working example by one protocol: what its files have, and how it is started."""
     values = {**READERS, "model": client.model}
     environment = {
-        name: fill(text, values) for name, text in client.settings.environment.items() if "{home}" not in text
+        name: fill(text, values)
+        for name, text in client.settings.environment.items()
+        if "{home}" not in text and name != KEY_VARIABLE
     }
     parts = [f"By {SPOKEN[client.protocol]}:\n"]
     for path, text in client.settings.files.items():
