@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from proxy.canonical.parts import Call, HostedCall, Opaque, Reasoning, Refusal, ReplyPart, Text
@@ -14,6 +15,14 @@ _BYTES = 3.6  # of text in a token
 def estimated(context: ReplyContext, said: int = 0) -> Usage:
     """What the proxy counts of the prompt, and of `said` bytes."""
     return Usage(input_fresh=context.estimate_prompt(), output=tokens_of(said), estimated=True)
+
+
+def believed(usage: Usage | None, context: ReplyContext, said: int = 0) -> Usage:
+    """What was told, with the proxy's own count where there is none: servers that leave out the event which tells the
+    prompt tell a prompt of no tokens."""
+    if usage is None:
+        return estimated(context, said)
+    return usage if usage.prompt else replace(usage, input_fresh=context.estimate_prompt(), estimated=True)
 
 
 def tokens_of(said: int) -> int:

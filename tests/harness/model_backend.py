@@ -16,7 +16,7 @@ from aiohttp import web
 
 from tests.harness.model_replies import Answer, Call, render, write_stream, write_whole
 from tests.harness.model_resources import add_resources
-from tests.harness.model_rules import check_request
+from tests.harness.model_rules import as_the_vendor_reads, check_request
 from tests.harness.model_script import Conversation, Step, read_conversation
 from tests.harness.request_types import Refused
 from tests.harness.wire import ENDPOINTS, Json, Protocol
@@ -64,6 +64,8 @@ class ModelBackend:
     def __init__(self, protocol: Protocol, key: str, pause: Callable[[], float] | None = None) -> None:
         self.protocol, self.url = protocol, ""
         self.requests: list[Json] = []
+        self._stored: dict[str, list[Json]] = {}  # of whole replies of Responses, by their id
+        self.untouched = False  # whether what comes was written by clients of this very protocol
         self.visits: dict[str, Visits] = defaultdict(Visits)  # by the `id` of their prompt
         self._key, self._pause = key, pause
         self._numbers = itertools.count(1)
@@ -94,7 +96,8 @@ class ModelBackend:
         visits = self.visits[found[1] if found else ""]
         visits.requests += 1
         try:
-            check_request(self.protocol, body, beta="anthropic-beta" in request.headers)
+            given = as_the_vendor_reads(self.protocol, body) if self.untouched else body
+            check_request(self.protocol, given, beta="anthropic-beta" in request.headers)
         except Refused as refused:
             visits.refused = visits.refused or str(refused)
             return self._error(400, str(refused), param=refused.where)
@@ -106,7 +109,7 @@ class ModelBackend:
             raise
 
     async def _reply(self, request: web.Request, body: Json, visits: Visits) -> web.StreamResponse:
-        conversation = read_conversation(self.protocol, body)
+        conversation = read_conversation(self.protocol, self._with_stored(body))
         directives = conversation.directives
         if "once" in directives and visits.requests > 1:
             directives = {name: value for name, value in directives.items() if name not in FAILURES}
@@ -123,7 +126,15 @@ class ModelBackend:
         if "stall" in directives:
             visits.stalled.set()
             await asyncio.sleep(STALLS_FOR_S)
-        return web.json_response(write_whole(self.protocol, answer))
+        reply = write_whole(self.protocol, answer)
+        self._stored[str(reply["id"])] = [*_items_of(self._with_stored(body)), *reply.get("output", ())]
+        return web.json_response(reply)
+
+    def _with_stored(self, body: Json) -> Json:
+        """A Responses request with the history that it names."""
+        if not (name := body.get("previous_response_id")):
+            return body
+        return {**body, "input": [*self._stored[name], *_items_of(body)]}
 
     def _key_of(self, request: web.Request) -> str | None:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -205,6 +216,11 @@ class ModelBackend:
         if self.protocol == "messages":
             return {"type": "error", "error": {"type": messages_type, "message": message}, "request_id": "req_1"}
         return {"error": {"message": message, "type": openai_type, "param": param, "code": code or usual_code}}
+
+
+def _items_of(body: Json) -> list[Json]:
+    given = body.get("input") or []
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
 def tools_of(body: Json) -> list[str]:

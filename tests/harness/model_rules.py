@@ -15,6 +15,34 @@ from tests.harness.schema_rules import check_closed, check_strict
 from tests.harness.wire import Json, Protocol
 
 
+def as_the_vendor_reads(protocol: Protocol, body: Json) -> Json:
+    """A request with what the API fills in or lets pass of its own clients, and a translator has no reason to write."""
+    read = {name: value for name, value in body.items() if value is not None}
+    if "output_format" in read and protocol == "messages":  # its name while it was a beta
+        form = read.pop("output_format")
+        read["output_config"] = {**read.get("output_config", {}), "format": form}
+    if protocol != "responses":
+        return read
+    if not read.get("tools"):
+        read = {name: value for name, value in read.items() if name not in NEED_TOOLS}
+    else:
+        read["tools"] = [{"strict": None, **tool} if tool["type"] == "function" else tool for tool in read["tools"]]
+    if isinstance(read.get("input"), list):
+        read["input"] = [_completed(item) for item in read["input"]]
+    return read
+
+
+NEED_TOOLS = ("tools", "tool_choice", "parallel_tool_calls")
+
+
+def _completed(item: Json) -> Json:
+    """A message that says it is one, and whose images say how closely to look at them."""
+    if "role" not in item or not isinstance(item.get("content"), list):
+        return item
+    parts = [{"detail": "auto", **part} if part["type"] == "input_image" else part for part in item["content"]]
+    return {"type": "message", **item, "content": parts}
+
+
 def check_request(protocol: Protocol, body: Json, also: frozenset[str] = frozenset(), *, beta: bool = False) -> None:
     """Raises Refused at the first mistake. `also` are top-level fields that the backend takes beside the vendor's.
     beta: whether those of Messages that are betas are taken."""

@@ -19,6 +19,7 @@ Directives stand in double brackets anywhere in the user's words:
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import re
@@ -29,7 +30,7 @@ from tests.harness.wire import Json, Protocol
 
 DIRECTIVE = re.compile(r"\[\[(?P<name>\w+)(?:=(?P<value>\w+)|\s(?P<rest>.*?))?\]\]", re.DOTALL)
 
-REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+ADDED = re.compile(r"<([\w-]+)>.*?</\1>", re.DOTALL)  # such as <system-reminder> and <current_datetime>
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,17 @@ class Conversation:
     @property
     def words(self) -> str:
         """The prompt without what directs or an agent added, and what was shown."""
-        said = DIRECTIVE.sub("", REMINDER.sub("", self.prompt))
+        said = DIRECTIVE.sub("", ADDED.sub("", self.prompt)).strip('" \n')
         return " ".join([*said.split(), *self.images])
 
 
 def _step(text: str) -> Step:
+    """Some programs quote their user's words, and so what is in quotes there."""
     name, _, rest = text.strip().partition(" ")
-    try:
-        return Step(name, json.loads(rest or "{}"))
-    except ValueError:
-        return Step(name, free_text=rest)
+    for said in (rest or "{}", rest.replace('\\"', '"')):
+        with contextlib.suppress(ValueError):
+            return Step(name, json.loads(said))
+    return Step(name, free_text=rest)
 
 
 def read_conversation(protocol: Protocol, body: Json) -> Conversation:

@@ -21,7 +21,7 @@ from proxy.protocols.openai_completions import (
     service_tier,
     write_usage,
 )
-from proxy.protocols.untold_usage import estimated, said_in
+from proxy.protocols.untold_usage import believed, said_in
 
 PREFIX = "chatcmpl"
 # What a client gets thinking under, by the option of this name (mapping.md 8.5).
@@ -91,8 +91,8 @@ def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
         "choices": [_write_choice(index, choice, context) for index, choice in enumerate(replies)],
     }
     usage = reply.usage
-    if usage is None and len(replies) == 1:
-        usage = estimated(context, said_in(reply.parts))
+    if len(replies) == 1:
+        usage = believed(usage, context, said_in(reply.parts))
     if usage is not None:
         wire["usage"] = write_usage(usage)
     tier = service_tier(reply.service_tier)

@@ -36,7 +36,7 @@ from proxy.protocols.chat.reply_writer import (
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, reply_model, service_tier, write_usage
 from proxy.protocols.openai_errors import write_error
-from proxy.protocols.untold_usage import bytes_of, estimated
+from proxy.protocols.untold_usage import believed, bytes_of
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -281,8 +281,8 @@ class StreamWriter:
         why = dumps(stop_fields(finish.stop, self._context))[1:-1]
         out += (self._prefix, b'{},"logprobs":null,', why, self._reason_end)
         usage = self._usage
-        if usage is None and self._guesses:
-            usage = estimated(self._context, self._said)
+        if self._guesses:
+            usage = believed(usage, self._context, self._said)
         if self._context.include_usage and usage is not None:
             out += (self._base, b'],"usage":', dumps(write_usage(usage)), b"}\n\n")
 

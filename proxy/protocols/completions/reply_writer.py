@@ -11,7 +11,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.canonical.stop import Stop
 from proxy.protocols.fields import Wire
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, finish_reason, reply_model, write_usage
-from proxy.protocols.untold_usage import estimated, said_in
+from proxy.protocols.untold_usage import believed, said_in
 
 
 def write_common(
@@ -45,8 +45,8 @@ def write_choices(replies: Sequence[Reply], context: ReplyContext) -> bytes:
     wire = write_common(reply.id, reply.created, reply.model, reply.fingerprint, context)
     wire["choices"] = [_write_choice(index, choice) for index, choice in enumerate(replies)]
     usage = reply.usage
-    if usage is None and len(replies) == 1:
-        usage = estimated(context, said_in(reply.parts))
+    if len(replies) == 1:
+        usage = believed(usage, context, said_in(reply.parts))
     if usage is not None:
         wire["usage"] = write_usage(usage)
     return jsontext.dumps(wire)

@@ -26,7 +26,7 @@ from proxy.canonical.usage import Usage
 from proxy.protocols.completions.reply_writer import write_common, write_reason
 from proxy.protocols.openai_completions import PARAGRAPH, Paragraphs, write_usage
 from proxy.protocols.openai_errors import write_error
-from proxy.protocols.untold_usage import bytes_of, estimated
+from proxy.protocols.untold_usage import believed, bytes_of
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"
@@ -118,7 +118,7 @@ class StreamWriter:
         reason = jsontext.dumps(write_reason(finish.stop))
         out += (self._head, b'""', self._place, reason, self._end)
         usage = self._usage
-        if usage is None and self._guesses:
-            usage = estimated(self._context, self._said)
+        if self._guesses:
+            usage = believed(usage, self._context, self._said)
         if self._context.include_usage and usage is not None:
             out += (self._base, b'],"usage":', jsontext.dumps(write_usage(usage)), b"}\n\n")

@@ -17,7 +17,7 @@ from proxy.protocols.messages.citations import write_citation
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
 from proxy.protocols.messages.usage import write_usage
-from proxy.protocols.untold_usage import estimated, said_in
+from proxy.protocols.untold_usage import believed, said_in
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
@@ -28,7 +28,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
     message = message_object(reply.id, reply.model, context)
     message["content"] = blocks
     message |= write_stop(reply.stop, calls, refused)
-    usage = reply.usage or estimated(context, said_in(reply.parts))
+    usage = believed(reply.usage, context, said_in(reply.parts))
     message["usage"] = write_usage(usage, reply.service_tier)
     return dumps(message)
 

@@ -34,7 +34,7 @@ from proxy.protocols.messages.reply_writer import call_block, message_object, na
 from proxy.protocols.messages.stops import write_stop
 from proxy.protocols.messages.tables import is_native
 from proxy.protocols.messages.usage import write_counts, write_usage
-from proxy.protocols.untold_usage import bytes_of, estimated
+from proxy.protocols.untold_usage import believed, bytes_of
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": ping\n\n"  # before the first event, whose id is the backend's to give (mapping.md 13.1)
@@ -122,7 +122,7 @@ class StreamWriter:
         self._ping = PING
         self._usage = event.usage
         message = message_object(event.id, event.model, self._context)
-        message["usage"] = write_usage(event.usage or estimated(self._context), event.service_tier)
+        message["usage"] = write_usage(believed(event.usage, self._context), event.service_tier)
         return _frame("message_start", {"message": message}) + PING
 
     # --- parts ---
@@ -259,7 +259,7 @@ class StreamWriter:
 
     def _finish(self, event: Finish) -> bytes:
         delta: Wire = {**write_stop(event.stop, self._calls, self._refused), "container": None}
-        usage = write_counts(self._usage or estimated(self._context, self._said))
+        usage = write_counts(believed(self._usage, self._context, self._said))
         return _frame("message_delta", {"delta": delta, "usage": usage}) + _frame("message_stop", {})
 
     def _fail(self, error: Error) -> bytes:

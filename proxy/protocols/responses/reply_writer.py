@@ -8,7 +8,7 @@ from proxy.canonical.reply import Reply, ReplyContext
 from proxy.protocols.fields import Wire
 from proxy.protocols.responses.output_items import Output
 from proxy.protocols.responses.response_object import head_of, response_object, status_of
-from proxy.protocols.untold_usage import estimated
+from proxy.protocols.untold_usage import believed
 
 
 def write_reply(reply: Reply, context: ReplyContext) -> bytes:
@@ -26,7 +26,7 @@ def write_reply(reply: Reply, context: ReplyContext) -> bytes:
         status,
         _finals(output, cut=status == "incomplete"),
         reason=reason,
-        usage=reply.usage or estimated(context, output.said()),
+        usage=believed(reply.usage, context, output.said()),
         tier=reply.service_tier,
     )
     return dumps(response)

@@ -30,7 +30,7 @@ from proxy.protocols.responses.output_items import (
     TypedItem,
 )
 from proxy.protocols.responses.response_object import ResponseHead, head_of, response_object, status_of
-from proxy.protocols.untold_usage import estimated
+from proxy.protocols.untold_usage import believed
 
 PING = b": ping\n\n"  # a comment: Node's helper throws on events that it does not know
 DONE = b"data: [DONE]\n\n"  # of Open Responses; OpenAI sends none
@@ -283,7 +283,7 @@ class StreamWriter:
             cut = status == "incomplete" and item is items[-1]
             self._finish_item(item, "incomplete" if cut else "completed")
         self._tier = event.service_tier or self._tier
-        self._usage = self._usage or estimated(self._context, self._output.said())
+        self._usage = believed(self._usage, self._context, self._output.said())
         self._terminal(status, reason=reason)
 
     def _fail(self, error: Error) -> None:

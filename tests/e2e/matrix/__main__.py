@@ -12,6 +12,8 @@ import time
 from tests.e2e.matrix.catalogue import CLIENTS
 from tests.e2e.matrix.client import Client
 from tests.e2e.matrix.install import NODE_ENVIRONMENT, install
+from tests.e2e.matrix.page import write_pages
+from tests.e2e.matrix.results import merge, read_results, write_results
 from tests.e2e.matrix.run import Cell, Run
 from tests.e2e.matrix.scenarios import BY_NAME
 from tests.e2e.matrix.scene import Stage, stages
@@ -26,6 +28,8 @@ def main() -> int:
         clients = [each for each in clients if each.quick]
     began = time.monotonic()
     cells = asyncio.run(_run(clients, arguments))
+    if arguments.write:
+        write_pages(CLIENTS, read_results())
     failed = [cell for cell in cells if cell.verdict == "failed"]
     print(f"{time.monotonic() - began:.0f} s")
     print(f"{len(cells) - len(failed)} passed, {len(failed)} failed")
@@ -38,6 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="clients whose row has this")
     parser.add_argument("--scenario", action="append", choices=BY_NAME, default=[])
     parser.add_argument("--backend", action="append", choices=PROTOCOLS, default=[])
+    parser.add_argument("--write", action="store_true", help="keep what was seen, and write the page from it")
     parser.add_argument("--show", action="store_true", help="tell of every cell, not only of the red ones")
     return parser.parse_args()
 
@@ -69,6 +74,8 @@ async def _lane(clients: list[Client], stage: Stage, arguments: argparse.Namespa
             if cell.verdict == "failed" or arguments.show:
                 print(f"  {cell.verdict} {cell.scenario}: {cell.note} {cell.shown[:200]} [{cell.losses}]", flush=True)
         cells += row
+        if arguments.write:
+            write_results(merge(read_results(), client, row))
     return cells
 
 

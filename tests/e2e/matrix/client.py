@@ -27,11 +27,12 @@ class Settings:
 class Client:
     """One program by one protocol: a row of the matrix.
 
-    driver: our program that makes it do a scenario, in `drivers`. calls: how the model calls the client's own tools,
-    with {city} for what the result is to tell; those that run our tool need none. structured, image: what directs the
-    model there, with {value} and {picture}, where the client has its own way. refused: the rule, reason or status by
-    which the proxy has to refuse, by scenario and protocol of the backend. lacks: why scenarios are not offered, by
-    name. quiet: variables that keep it from calling home. quick: whether every change is held to it.
+    driver: our program that makes it do a scenario, in `drivers`; it gets the protocol and `arguments`. calls: how the
+    model calls the client's own tools, with {city} for what the result is to tell; those that run our tool need none.
+    structured, image: what directs the model there, with {value} and {picture}, where the client has its own way.
+    refused: the rule, reason or status by which the proxy has to refuse, by scenario and protocol of the backend.
+    lacks: why scenarios are not offered, by name. quiet, quiet_files: what keeps it from calling home. quick: whether
+    every change is held to it.
     """
 
     name: str
@@ -40,14 +41,24 @@ class Client:
     driver: str
     settings: Settings
     model: str
-    program: str = ""
+    arguments: tuple[str, ...] = ()
     calls: str = 'get_weather {"city": "{city}"}'
     structured: str = "[[json {value}]]"
     image: str = "[[plain]]"
     refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
     quiet: Mapping[str, str] = field(default_factory=dict)
+    quiet_files: Mapping[str, str] = field(default_factory=dict)
     quick: bool = False
+
+    @property
+    def package(self) -> str:
+        """The package that the client is, by its registry's name."""
+        return self.environment.packages[0].rpartition(self.separator)[0].partition("[")[0]
+
+    @property
+    def separator(self) -> str:
+        return "@" if self.environment.registry == "npm" else "=="
 
     @property
     def row(self) -> str:
@@ -55,5 +66,5 @@ class Client:
 
     @property
     def version(self) -> str:
-        """The pin of the package that the client is."""
-        return self.environment.packages[0].rpartition("@" if self.environment.registry == "npm" else "==")[2]
+        """Of that package."""
+        return self.environment.packages[0].rpartition(self.separator)[2]

@@ -106,7 +106,7 @@ class Scenario:
 
     name: str
     title: str
-    kind: Literal["ask", "stream", "tools", "structured", "image", "cancel", "resources", "embeddings"]
+    kind: Literal["ask", "stream", "tools", "structured", "image", "cancel", "stored", "resources", "embeddings"]
     words: str
     check: Check
     directives: str = "[[plain]]"
@@ -130,6 +130,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "[[think]] [[call {one}]] [[call {two}]]",
     ),
     Scenario("image", "image", "image", "What is this?", _answers(digest_of_image(IMAGE)), "{image}"),
+    Scenario("stored", "stored history", "stored", "Remember this", _answers("You said: Remember this")),
     Scenario("retry", "rate limit, retry", "ask", "Try again", _retries, "[[plain]] [[status=429]] [[once]]"),
     Scenario("resources", "other resources", "resources", "Count this", _resources),
     Scenario("embeddings", "embeddings", "embeddings", "Count this", _resources),

@@ -60,17 +60,15 @@ class Seen(dict[str, Any]):
 
 def drive(run: Callable[[Task], Any]) -> None:
     """`run` makes the client do a task and gives what was seen; what it raises is what the user saw."""
-    for line in sys.stdin:
-        task = Task(json.loads(line))
-        os.environ.update(task.environment)
-        try:
-            seen = run(task)
-            if inspect.isawaitable(seen):
-                seen = asyncio.run(_awaited(seen))
-        except Exception as error:  # noqa: BLE001 - whatever a client raises is its message to the user
-            seen = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps(seen), flush=True)
-
-
-async def _awaited(seen: Any) -> Any:
-    return await seen
+    reports, sys.stdout = sys.stdout, sys.stderr  # clients print, too
+    with asyncio.Runner() as runner:
+        for line in sys.stdin:
+            task = Task(json.loads(line))
+            os.environ.update(task.environment)
+            try:
+                seen = run(task)
+                if inspect.iscoroutine(seen):
+                    seen = runner.run(seen)
+            except Exception as error:  # noqa: BLE001 - whatever a client raises is its message to the user
+                seen = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(seen), file=reports, flush=True)

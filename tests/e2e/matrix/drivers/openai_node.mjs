@@ -102,10 +102,17 @@ async function resources(task) {
   return { resources: found };
 }
 
+/** The second request names the first, and says nothing of it. */
+async function stored({ model, prompt }) {
+  const sdk = new OpenAI();
+  const { id } = await sdk.responses.create({ model, input: prompt });
+  return { text: (await sdk.responses.create({ model, input: "What was it?", previous_response_id: id })).output_text };
+}
+
 async function embeddings(task) {
   const made = await new OpenAI().embeddings.create({ model: task.model, input: task.prompt, encoding_format: "float" });
   return { resources: { embeddings: made.data[0].embedding.length > 0 } };
 }
 
 const byProtocol = { chat, responses }[process.argv[2]];
-await drive((task) => ({ resources, embeddings })[task.kind]?.(task) ?? byProtocol(task));
+await drive((task) => ({ resources, embeddings, stored })[task.kind]?.(task) ?? byProtocol(task));

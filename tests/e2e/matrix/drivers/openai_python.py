@@ -101,6 +101,14 @@ def resources(task: Task) -> Seen:
     return Seen(resources=found)
 
 
+def stored(task: Task) -> Seen:
+    """The second request names the first, and says nothing of it."""
+    sdk = OpenAI()
+    first = sdk.responses.create(model=task.model, input=task.prompt)
+    second = sdk.responses.create(model=task.model, input="What was it?", previous_response_id=first.id)
+    return Seen(text=second.output_text)
+
+
 def embeddings(task: Task) -> Seen:
     made = OpenAI().embeddings.create(model=task.model, input=task.prompt, encoding_format="float")
     return Seen(resources={"embeddings": len(made.data[0].embedding) > 0})
@@ -108,5 +116,5 @@ def embeddings(task: Task) -> Seen:
 
 if __name__ == "__main__":
     by_protocol = {"chat": chat, "responses": responses}[sys.argv[1]]
-    beside = {"resources": resources, "embeddings": embeddings}
+    beside = {"resources": resources, "embeddings": embeddings, "stored": stored}
     drive(lambda task: beside.get(task.kind, by_protocol)(task))

@@ -14,7 +14,7 @@ from typing import Any
 
 from driver import Task
 
-ENDS_WITHIN_S = 60
+ENDS_WITHIN_S = 100
 CANCELLED_WITHIN_S = 15
 POLL_S = 0.05
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -56,18 +56,25 @@ def run_program(task: Task, *more: str, before_prompt: Sequence[str] = ()) -> En
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **task.environment},
+        process_group=0,
     )
     is_left = task.kind == "cancel"
     if is_left:
         until = time.monotonic() + ENDS_WITHIN_S
         while not Path(task.stalled).exists() and process.poll() is None and time.monotonic() < until:
             time.sleep(POLL_S)
-        process.send_signal(signal.SIGINT)
+        end_group(process, signal.SIGINT)
     try:
         output, errors = process.communicate(timeout=CANCELLED_WITHIN_S if is_left else ENDS_WITHIN_S)
     except subprocess.TimeoutExpired as expired:
-        process.kill()
+        end_group(process, signal.SIGKILL)
         output, errors = process.communicate()
         told = COLOURS.sub("", f"{output} {errors}")[-600:]
         raise Hung(f"did not end within {expired.timeout:.0f} s: {told}") from None
     return Ended(process.returncode, COLOURS.sub("", output), COLOURS.sub("", errors), is_left)
+
+
+def end_group(process: subprocess.Popen[str], by: signal.Signals) -> None:
+    """Tell the program and all that it started, as a terminal does."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, by)
