@@ -70,7 +70,7 @@ soak: $(VENV)/.dev
 # The clients are installed into a cache outside of the source tree, DRAGOMAN_E2E_CACHE or ~/.cache/dragoman-e2e.
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
-	$(BIN)/python -m tests.e2e.engines
+	$(BIN)/python -m tests.e2e.engines llama.cpp vllm
 	$(BIN)/python -m tests.e2e.matrix
 
 e2e-quick: $(VENV)/.dev

@@ -12,7 +12,7 @@ import anthropic
 import openai
 
 from tests.e2e.engines.asks import ASKS, QUESTIONS, Answer, Question
-from tests.e2e.engines.engine import llama_cpp
+from tests.e2e.engines.engine import llama_cpp, vllm
 from tests.harness.proxy_process import ProxyProcess
 from tests.harness.wire import PROTOCOLS, Protocol
 
@@ -63,12 +63,18 @@ def _asked() -> Iterator[tuple[Protocol, Question, bool]]:
             yield client, question, True
 
 
+ENGINES = {"llama.cpp": llama_cpp, "vllm": vllm}
+
+
 async def main() -> int:
-    async with llama_cpp() as url:
-        checks, problems = await _held(url)
-    print("\n".join(problems))
-    print(f"llama.cpp: {checks - len(problems)} passed, {len(problems)} failed")
-    return 1 if problems else 0
+    failed = 0
+    for name in sys.argv[1:] or ["llama.cpp"]:
+        async with ENGINES[name]() as url:
+            checks, problems = await _held(url)
+        print("\n".join(problems))
+        print(f"{name}: {checks - len(problems)} passed, {len(problems)} failed")
+        failed += len(problems)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

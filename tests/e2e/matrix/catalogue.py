@@ -59,6 +59,7 @@ AIDER_QUIET = {
     "AIDER_SHOW_RELEASE_NOTES": "false",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
 }
+PACKAGES_FOR_MESSAGES = {"LangChain": "langchain-anthropic", "LlamaIndex": "llama-index-llms-anthropic"}
 TOOL_SCENARIOS = ("tools", "parallel", "reasoning", "unknown-tool")
 LOCAL = "local-model"
 # Of Anthropic's, it wants the version in the address.
@@ -125,12 +126,12 @@ def _sdks() -> Iterable[Client]:
             lacks = RAW if keeps else {**RAW, **NO_HISTORY}
             refused = {**NO_EMBEDDINGS, **NOT_STORED} if keeps else NO_EMBEDDINGS
             yield Client(name, protocol, environment, driver, settings, GPT, lacks=lacks, refused=refused, quick=True)
-    for name, environment, driver in (
-        ("Anthropic SDK for Python", sdk, "anthropic_python.py"),
-        ("Anthropic SDK for Node", node, "anthropic_node.mjs"),
+    for name, environment, driver, package in (
+        ("Anthropic SDK for Python", sdk, "anthropic_python.py", "anthropic"),
+        ("Anthropic SDK for Node", node, "anthropic_node.mjs", "@anthropic-ai/sdk"),
     ):
         settings, lacks = Settings(ANTHROPIC_VARIABLES), {**RAW, **NO_HISTORY, "embeddings": "the vendor has none"}
-        yield Client(name, "messages", environment, driver, settings, CLAUDE, lacks=lacks, quick=True)
+        yield Client(name, "messages", environment, driver, settings, CLAUDE, lacks=lacks, package=package, quick=True)
 
 
 def _frameworks() -> Iterable[Client]:
@@ -148,7 +149,9 @@ def _frameworks() -> Iterable[Client]:
             settings, model = Settings(VARIABLES[protocol]), MODELS[protocol]
             if name == "Instructor" and protocol == "messages":
                 model = KNOWN_MODELS[protocol]
-            yield Client(name, protocol, environment, driver, settings, model, lacks={**NOT_TRIED, **lacks})
+            package = PACKAGES_FOR_MESSAGES.get(name, "") if protocol == "messages" else ""
+            lacking = {**NOT_TRIED, **lacks}
+            yield Client(name, protocol, environment, driver, settings, model, lacks=lacking, package=package)
     providers: tuple[tuple[str, Protocol, str], ...] = (
         ("Vercel AI SDK (@ai-sdk/openai)", "chat", "own"),
         ("Vercel AI SDK (@ai-sdk/openai)", "responses", "own"),
@@ -167,7 +170,7 @@ def _frameworks() -> Iterable[Client]:
         "messages",
         environments.CLAUDE_AGENT,
         "claude_agent.py",
-        Settings({**ANTHROPIC_VARIABLES, "CLAUDE_CONFIG_DIR": "{home}/.claude"}),
+        Settings(ANTHROPIC_VARIABLES),
         CLAUDE,
         calls=BASH,
         image='[[call Read {"file_path": "{picture}"}]]',
@@ -190,7 +193,7 @@ def _programs() -> Iterable[Client]:
         environments.CODEX,
         "codex.py",
         Settings(
-            {"CODEX_HOME": "{home}/.codex", "DRAGOMAN_KEY": "{key}"},
+            {"DRAGOMAN_KEY": "{key}"},
             {".codex/config.toml": CODEX_CONFIG},
             (
                 *("codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
@@ -208,7 +211,7 @@ def _programs() -> Iterable[Client]:
         environments.CLAUDE_CODE,
         "claude_code.py",
         Settings(
-            {**ANTHROPIC_VARIABLES, "CLAUDE_CONFIG_DIR": "{home}/.claude"},
+            ANTHROPIC_VARIABLES,
             command=(
                 *("claude", "--model", "{model}", "--output-format", "stream-json", "--verbose"),
                 *("--dangerously-skip-permissions", "-p", "{prompt}"),
@@ -235,7 +238,6 @@ def _programs() -> Iterable[Client]:
                     "COPILOT_PROVIDER_API_KEY": "{key}",
                     "COPILOT_MODEL": "{model}",
                     "COPILOT_OFFLINE": "true",
-                    "COPILOT_HOME": "{home}/.copilot",
                 },
                 command=("copilot", "--allow-all-tools", "--disable-client-telemetry", "-s", "-p", "{prompt}"),
             ),

@@ -27,12 +27,12 @@ class Settings:
 class Client:
     """One program by one protocol: a row of the matrix.
 
-    driver: our program that makes it do a scenario, in `drivers`; it gets the protocol and `arguments`. calls: how the
-    model calls the client's own tools, with {city} for what the result is to tell; those that run our tool need none.
-    structured, image: what directs the model there, with {value} and {picture}, where the client has its own way.
-    refused: the rule, reason or status by which the proxy has to refuse, by scenario and protocol of the backend.
-    lacks: why scenarios are not offered, by name. quiet, quiet_files: what keeps it from calling home. quick: whether
-    every change is held to it.
+    driver: our program that makes it do a scenario, in `drivers`; it gets the protocol and `arguments`. package: the
+    one of the environment that the client is, unless it is the first. calls: how the model calls the client's own
+    tools, with {city} for what the result is to tell; those that run our tool need none. structured, image: what
+    directs the model there, with {value} and {picture}, where the client has its own way. refused: the rule, reason
+    or status by which the proxy has to refuse, by scenario and protocol of the backend. lacks: why scenarios are not
+    offered, by name. quiet, quiet_files: what keeps it from calling home. quick: whether every change is held to it.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Client:
     settings: Settings
     model: str
     arguments: tuple[str, ...] = ()
+    package: str = ""
     calls: str = 'get_weather {"city": "{city}"}'
     structured: str = "[[json {value}]]"
     image: str = "[[plain]]"
@@ -52,19 +53,12 @@ class Client:
     quick: bool = False
 
     @property
-    def package(self) -> str:
-        """The package that the client is, by its registry's name."""
-        return self.environment.packages[0].rpartition(self.separator)[0].partition("[")[0]
-
-    @property
-    def separator(self) -> str:
-        return "@" if self.environment.registry == "npm" else "=="
-
-    @property
     def row(self) -> str:
         return f"{self.name} ({self.protocol})"
 
     @property
     def version(self) -> str:
-        """Of that package."""
-        return self.environment.packages[0].rpartition(self.separator)[2]
+        """The pin of the package that the client is."""
+        separator = "@" if self.environment.registry == "npm" else "=="
+        pins = dict(pin.rpartition(separator)[::2] for pin in self.environment.packages)
+        return pins[self.package] if self.package else next(iter(pins.values()))

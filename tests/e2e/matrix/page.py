@@ -136,17 +136,14 @@ def _library_rows(clients: Iterable[Client]) -> Iterable[list[str]]:
 
 
 def _variables(environment: Mapping[str, str]) -> str:
-    filled = ((name, fill(text, READERS)) for name, text in environment.items() if "{home}" not in text)
-    return " ".join(f"`{name}={text}`" for name, text in filled)
+    return " ".join(f"`{name}={fill(text, READERS)}`" for name, text in environment.items())
 
 
 def _example(client: Client) -> str:
     """One working example by one protocol: what its files have, and how it is started."""
     values = {**READERS, "model": client.model}
     environment = {
-        name: fill(text, values)
-        for name, text in client.settings.environment.items()
-        if "{home}" not in text and name != KEY_VARIABLE
+        name: fill(text, values) for name, text in client.settings.environment.items() if name != KEY_VARIABLE
     }
     parts = [f"By {SPOKEN[client.protocol]}:\n"]
     for path, text in client.settings.files.items():

@@ -31,4 +31,13 @@ def merge(results: Results, client: Client, cells: Iterable[Cell]) -> Results:
 
 
 def write_results(results: Mapping[str, Json]) -> None:
-    FILE.write_text(json.dumps(results, indent=1, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+    """A line for each scenario, so that a change of one is seen as one."""
+    rows = []
+    for row, result in sorted(results.items()):
+        cells = [f" {_text(scenario)}: {_text(cells)}" for scenario, cells in sorted(result["cells"].items())]
+        rows.append(f'{_text(row)}: {{"version": {_text(result["version"])}, "cells": {{\n' + ",\n".join(cells) + "}}")
+    FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

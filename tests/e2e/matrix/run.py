@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.e2e.matrix.client import DRIVERS, Client
-from tests.e2e.matrix.install import NODE_ENVIRONMENT
+from tests.e2e.matrix.install import NODE_ENVIRONMENT, cache
 from tests.e2e.matrix.scenarios import IMAGE, SCENARIOS, SCHEMA, WEATHER, Scenario, Seen
 from tests.e2e.matrix.scene import Stage
 from tests.harness.model_backend import Visits
@@ -33,6 +34,7 @@ KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH")
 QUIET = {"DO_NOT_TRACK": "1", "DISABLE_TELEMETRY": "1", "CI": "1", "TERM": "dumb", "NO_COLOR": "1"}
 NO_WAY_OUT = {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
 
+REQUEST_ID = re.compile(r"req_\w+")
 Verdict = Literal["passed", "refused", "lacking", "failed"]
 
 
@@ -113,12 +115,20 @@ class Run:
         if rule := client.refused.get((scenario.name, backend)):
             told = {*losses, *(record["reason"] for record in mine), *(str(record["status"]) for record in mine)}
             if problem and rule in told:
-                return Cell(*place, "refused", rule, _one_line(seen.error), losses)
+                return Cell(*place, "refused", rule, self._shown(seen.error), losses)
             problem = problem or f"is no longer refused by {rule}"
         if outcome.visits.refused:
             problem = f"the backend refused: {outcome.visits.refused}"
-        shown = _one_line(seen.error or seen.text) if scenario.is_failure else ""
+        shown = self._shown(seen.error or seen.text) if scenario.is_failure else ""
         return Cell(*place, "failed" if problem else "passed", problem, shown, losses)
+
+    def _shown(self, text: str) -> str:
+        """Without what is another one in each run, or on each machine."""
+        for own in (self._stage.proxy.url, f"127.0.0.1:{self._stage.proxy.port}"):
+            text = text.replace(own, "(proxy)")
+        text = text.replace(str(cache()), "(cache)")
+        text = re.sub(rf"{re.escape(str(self._folder))}/\d+", "~", text)
+        return REQUEST_ID.sub("req_...", _one_line(text))
 
     def _task(self, scenario: Scenario, number: str, stalled: Path) -> dict[str, Json]:
         """A home and a work folder of its own: what a program keeps of one scenario must not bear on the next."""

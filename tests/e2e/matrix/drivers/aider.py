@@ -1,16 +1,20 @@
 """aider for the command line: text only."""
 
+import re
+
 from driver import Seen, Task, drive
 from program import run_program
+
+FAILURE = re.compile(r"[^\n]*(?:[Ee]rror|token limit).*", re.DOTALL)
 
 
 def run(task: Task) -> Seen:
     ended = run_program(task)
     if ended.cancelled:
         return Seen(left=True)
-    failed = next((line for line in ended.output.splitlines() if "Error" in line or "error" in line), "")
+    failed = FAILURE.search(ended.output)
     if ended.code or failed or ended.errors.strip():
-        return Seen(error=(failed or ended.errors or ended.output).strip())
+        return Seen(error=failed[0] if failed else ended.errors or ended.output)
     return Seen(text=ended.output)
 
 

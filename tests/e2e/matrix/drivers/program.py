@@ -16,6 +16,7 @@ from driver import Task
 
 ENDS_WITHIN_S = 100
 CANCELLED_WITHIN_S = 15
+ASKS_AGAIN_AFTER_S = 2
 POLL_S = 0.05
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -65,6 +66,11 @@ def run_program(task: Task, *more: str, before_prompt: Sequence[str] = ()) -> En
             time.sleep(POLL_S)
         end_group(process, signal.SIGINT)
     try:
+        if is_left:
+            # Some want to be told twice.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(ASKS_AGAIN_AFTER_S)
+            end_group(process, signal.SIGINT)
         output, errors = process.communicate(timeout=CANCELLED_WITHIN_S if is_left else ENDS_WITHIN_S)
     except subprocess.TimeoutExpired as expired:
         end_group(process, signal.SIGKILL)
