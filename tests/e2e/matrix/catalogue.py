@@ -17,8 +17,6 @@ GPT, CLAUDE = "gpt-5.5", "claude-opus-5-5"
 MODELS: dict[Protocol, str] = {"chat": GPT, "responses": GPT, "messages": CLAUDE}
 
 NO_EMBEDDINGS = {("embeddings", "messages"): "404"}
-# Until the proxy keeps responses itself.
-NOT_STORED = {("stored", "chat"): "state_not_portable", ("stored", "messages"): "state_not_portable"}
 NO_HISTORY = {"stored": "the protocol has none"}
 RAW = {"unknown-tool": "hands every call to the program"}
 OWN_HISTORY = {"stored": "sends the whole conversation each time"}
@@ -124,7 +122,7 @@ def _sdks() -> Iterable[Client]:
         for protocol in by_openai:
             keeps = protocol == "responses"
             lacks = RAW if keeps else {**RAW, **NO_HISTORY}
-            refused = {**NO_EMBEDDINGS, **NOT_STORED} if keeps else NO_EMBEDDINGS
+            refused = NO_EMBEDDINGS
             yield Client(name, protocol, environment, driver, settings, GPT, lacks=lacks, refused=refused, quick=True)
     for name, environment, driver, package in (
         ("Anthropic SDK for Python", sdk, "anthropic_python.py", "anthropic"),
