@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # What `make run` serves with; for example: make run ARGS="--config config/dragoman.yaml"
 ARGS ?= --demo
 PYTEST_ARGS ?= -q -n auto
+# Real engines of the whole e2e run; vLLM takes 3.5 GB and five minutes to install.
+ENGINES ?= llama.cpp vllm
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -70,7 +72,7 @@ soak: $(VENV)/.dev
 # The clients are installed into a cache outside of the source tree, DRAGOMAN_E2E_CACHE or ~/.cache/dragoman-e2e.
 e2e: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/e2e -q
-	$(BIN)/python -m tests.e2e.engines llama.cpp vllm
+	$(BIN)/python -m tests.e2e.engines $(ENGINES)
 	$(BIN)/python -m tests.e2e.matrix
 
 e2e-quick: $(VENV)/.dev

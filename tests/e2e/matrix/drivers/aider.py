@@ -12,7 +12,8 @@ def run(task: Task) -> Seen:
     ended = run_program(task)
     if ended.cancelled:
         return Seen(left=True)
-    failed = FAILURE.search(ended.output)
+    after_retries = ended.output.rpartition("Retrying in")[2]
+    failed = FAILURE.search(after_retries)
     if ended.code or failed or ended.errors.strip():
         return Seen(error=failed[0] if failed else ended.errors or ended.output)
     return Seen(text=ended.output)
