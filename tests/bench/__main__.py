@@ -35,6 +35,7 @@ def main() -> int:
         print(f"no figures: {broken}", file=sys.stderr)
         return 1
     if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_bytes(orjson.dumps(written, option=orjson.OPT_INDENT_2))
     print(f"{told}\n\n{table(figures)}\n\n{note(options.rounds, options.requests)}")
     if found := verdicts(figures):

@@ -76,9 +76,13 @@ class Row:
         return self.target.backend is None
 
     @property
+    def is_proxy(self) -> bool:
+        return not self.is_floor and not self.target.is_peer
+
+    @property
     def label(self) -> str:
         pair = self.client if self.is_floor and self.talk is None else f"{self.client}>{self.backend}"
-        return f"{self.target.name} {pair}" if self.is_floor or self.target.is_peer else pair
+        return pair if self.is_proxy else f"{self.target.name} {pair}"
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from tests.bench.content import Phase
+from tests.bench.content import PHASES, Phase
 from tests.bench.figures import Figures, Row
 
 
@@ -85,30 +85,28 @@ def of_goal(figures: Figures, goal: Goal) -> Iterator[Verdict]:
 
 def proxy_rows(figures: Figures, goal: Goal) -> Iterator[Row]:
     for row in figures.rows:
-        if not row.is_floor and not row.target.is_peer and (row.client == row.backend) == (goal.sides == "same"):
+        if row.is_proxy and (row.client == row.backend) == (goal.sides == "same"):
             yield row
 
 
 def of_peers(figures: Figures) -> Iterator[Verdict]:
     """Only small requests have a target."""
-    for peer in (row for row in figures.rows if row.target.is_peer):
-        [own] = [
-            row
-            for row in figures.rows
-            if not row.is_floor and not row.target.is_peer and (row.client, row.backend) == (peer.client, peer.backend)
-            if row.talk is None
-        ]
-        for phase in (phase for phase in peer.phases if (peer.label, phase) in figures.samples):
-            factor = figures.factor(own, peer, phase)
-            judged = phase == "small" and peer.client != peer.backend
+    own = {(row.client, row.backend): row for row in figures.rows if row.is_proxy and row.talk is None}
+    peers = [row for row in figures.rows if row.target.is_peer and row.client != row.backend]
+    for phase in PHASES:
+        timed = [peer for peer in peers if (peer.label, phase) in figures.samples]
+        if timed:
+            factors = {peer.label: figures.factor(own[peer.client, peer.backend], peer, phase) for peer in timed}
+            worst = min(factors, key=factors.__getitem__)
+            judged = phase == "small"
             yield Verdict(
-                work=f"{peer.label}: {phase}",
-                cpu=f"{figure(figures.milliseconds(peer.label, phase))} µs",
-                wall=f"{figure(figures.wall_milliseconds(peer.label, phase))} µs",
-                measured=f"{factor:.0f} x the proxy",
+                work=f"{timed[0].target.name}: {phase}",
+                cpu=f"{between([figures.milliseconds(label, phase) for label in factors])} µs",
+                wall=f"{between([figures.wall_milliseconds(label, phase) for label in factors])} µs",
+                measured=f"{between(factors.values())} x the proxy ({worst})",
                 target=f"≥ {PEER_LEAST} x" if judged else "",
-                worst=factor,
-                met=factor >= PEER_LEAST or not judged,
+                worst=factors[worst],
+                met=factors[worst] >= PEER_LEAST or not judged,
             )
 
 

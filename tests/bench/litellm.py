@@ -16,6 +16,12 @@ from tests.bench.targets import MALLOC, Peers, Target, command, free_port
 SLOWNESS = 20
 # What it calls a backend of each protocol, and what it adds to the address by itself.
 PROVIDERS = {"chat": ("openai/", "/v1"), "responses": ("openai/responses/", "/v1"), "messages": ("anthropic/", "")}
+# The same for clients of Messages.
+SETTINGS: dict[str, dict[str, bool]] = {
+    "chat": {"use_chat_completions_url_for_anthropic_messages": True},
+    "responses": {},
+    "messages": {},
+}
 # Nothing is asked of the internet: prices and news are those that it was installed with. Keys of others stay away.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -51,15 +57,11 @@ def installed_in(environment: Path) -> Peers:
 def config_of(protocol: str, upstream: str) -> bytes:
     """JSON is YAML."""
     prefix, version = PROVIDERS[protocol]
+    reached: dict[str, object] = {"api_base": f"{upstream}{version}", "api_key": "bench"}
+    if protocol == "chat":
+        reached |= {"use_chat_completions_api": True}  # else clients of Responses are passed on
     models = [
-        {
-            "model_name": f"bench-{phase}",
-            "litellm_params": {
-                "model": f"{prefix}bench-{phase}",
-                "api_base": f"{upstream}{version}",
-                "api_key": "bench",
-            },
-        }
+        {"model_name": f"bench-{phase}", "litellm_params": {"model": f"{prefix}bench-{phase}", **reached}}
         for phase in OF_PEERS
     ]
-    return orjson.dumps({"model_list": models, "litellm_settings": {"telemetry": False}})
+    return orjson.dumps({"model_list": models, "litellm_settings": {"telemetry": False, **SETTINGS[protocol]}})

@@ -31,7 +31,7 @@ PARTS = (*PHASES, FIRST_BYTE, START)  # what a run may be made of
 BODIES: tuple[Phase, ...] = tuple(phase for phase in PHASES if phase != "carriers")
 STREAMS: tuple[Phase, ...] = ("burst", "thinking", "arguments", "paced")
 SAME: tuple[Phase, ...] = ("small", "agent", "burst")  # that are timed where both sides speak one protocol
-OF_PEERS: tuple[Phase, ...] = ("small", "agent", "burst")
+OF_PEERS: tuple[Phase, ...] = ("small", "agent", "burst")  # of clients of other protocols than Chat the first
 
 
 def rows_of(targets: Targets, pairs: list[tuple[str, str]]) -> list[Row]:
@@ -47,9 +47,9 @@ def rows_of(targets: Targets, pairs: list[tuple[str, str]]) -> list[Row]:
             for client, backend in pairs
         ),
         *(
-            Row(targets.peers[backend], client, backend, OF_PEERS)
+            Row(targets.peers[backend], client, backend, OF_PEERS if client == "chat" else OF_PEERS[:1])
             for client, backend in pairs
-            if client == "chat" and backend in targets.peers
+            if backend in targets.peers
         ),
     ]
 
