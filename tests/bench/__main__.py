@@ -13,7 +13,7 @@ from tests.bench import litellm
 from tests.bench.goals import verdicts
 from tests.bench.load import ReplyError
 from tests.bench.measure import PARTS, measure
-from tests.bench.report import as_json, machine, noise, note, table, verdict_table
+from tests.bench.report import as_json, drivers, machine, noise, note, table, verdict_table
 from tests.bench.targets import StartError, started
 from tests.bench.wires import WIRES
 
@@ -40,7 +40,7 @@ def main() -> int:
     print(f"{told}\n\n{table(figures)}\n\n{note(options.rounds, options.requests)}")
     if found := verdicts(figures):
         print(f"\n{verdict_table(found)}")
-    print(f"\n{noise(figures)}")
+    print(f"\n{noise(figures)}\n{drivers(figures)}")
     return 0
 
 

@@ -10,7 +10,10 @@ from tests.bench.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One phase of one target in one round. `units` are requests, of streams their events."""
+    """One phase of one target in one round. `units` are requests, of streams their events.
+
+    `backend_ns` and `load_ns` are the CPU time of what drives the target, 0 where it was not looked at.
+    """
 
     units: int
     requests: int
@@ -18,6 +21,8 @@ class Sample:
     minor_faults: int
     rss_kb: int
     wall_s: float
+    backend_ns: int = 0
+    load_ns: int = 0
 
     @property
     def ms_per_1000(self) -> float:

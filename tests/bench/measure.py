@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from tests.bench.carriers import history
 from tests.bench.content import DELTAS_IN_A_BURST, DELTAS_IN_A_PACED_STREAM, PHASES, STREAMED, Phase, Wire
-from tests.bench.cost import cost_of
+from tests.bench.cost import cost_of, cpu_ns
 from tests.bench.figures import Figures, Row, Sample
 from tests.bench.first_byte import time_first_bytes
 from tests.bench.load import Connection, open_connections, request_bytes, send, verify
@@ -84,7 +84,8 @@ async def measure(
         for phase in (phase for phase in PHASES if phase in parts):
             for row in figures.rows if number % 2 == 0 else reversed(figures.rows):
                 if phase in row.phases:
-                    sample = await time_phase(row, phase, max(requests // row.target.slowness, 1))
+                    driver = targets.backends[row.target.backend or row.client]
+                    sample = await time_phase(row, phase, max(requests // row.target.slowness, 1), driver)
                     figures.samples[row.label, phase].append(sample)
         if FIRST_BYTE in parts:
             for client, backend in cross:
@@ -112,25 +113,34 @@ def units_in(phase: Phase) -> int:
     return DELTAS_IN_A_PACED_STREAM if phase == "paced" else DELTAS_IN_A_BURST
 
 
-async def time_phase(row: Row, phase: Phase, requests: int) -> Sample:
+async def time_phase(row: Row, phase: Phase, requests: int, backend: Target) -> Sample:
     wire = WIRES[row.client]
     request = request_bytes(wire, phase, row.target.port, row.talk)
     connections = await open_connections(row.target.port, PACED_STREAMS if phase == "paced" else CONNECTIONS)
     try:
-        return await time_requests(row.target, wire, phase, connections, request, requests_in(phase, requests))
+        count = requests_in(phase, requests)
+        return await time_requests(row.target, wire, phase, connections, request, count, backend)
     finally:
         for connection in connections:
             connection.transport.abort()
 
 
 async def time_requests(
-    target: Target, wire: Wire, phase: Phase, connections: list[Connection], request: bytes, count: int
+    target: Target,
+    wire: Wire,
+    phase: Phase,
+    connections: list[Connection],
+    request: bytes,
+    count: int,
+    backend: Target | None = None,
 ) -> Sample:
+    """`backend`: the one behind the target, to be looked at as well."""
     await warm_up(target, wire, phase, connections, request, count)
     await asyncio.sleep(SETTLE_S)
-    began, before = time.perf_counter(), cost_of(target.pid)
+    driven = cpu_ns(backend.pid) if backend else 0
+    began, loaded, before = time.perf_counter(), time.process_time_ns(), cost_of(target.pid)
     replies = await send(connections, request, count)
-    wall_s = time.perf_counter() - began
+    wall_s, load_ns = time.perf_counter() - began, time.process_time_ns() - loaded
     await asyncio.sleep(SETTLE_S)
     after = cost_of(target.pid)
     verify(wire, phase, replies, loosely=target.is_peer)
@@ -141,6 +151,8 @@ async def time_requests(
         minor_faults=after.minor_faults - before.minor_faults,
         rss_kb=after.rss_kb,
         wall_s=wall_s,
+        backend_ns=cpu_ns(backend.pid) - driven if backend else 0,
+        load_ns=load_ns,
     )
 
 

@@ -19,7 +19,7 @@ from tests.bench.wires import WIRES
 
 WIDTH = 28  # of a row's label
 HEADER = (
-    f"{'client>backend':<{WIDTH}}{'CPU':>9}{'wall':>9}{'x plain':>9}{'x floor':>9}{'x events':>9}{'spread':>8}"
+    f"{'client>backend':<{WIDTH}}{'CPU':>11}{'wall':>11}{'x plain':>9}{'x floor':>9}{'x events':>9}{'spread':>8}"
     f"{'faults':>8}{'RSS':>6}"
 )
 
@@ -75,7 +75,8 @@ def block(figures: Figures, phase: Phase) -> Iterator[str]:
     for row in rows_in(figures, phase):
         label = row.label
         cells = [
-            *((figures.milliseconds(label, phase), 9, 2), (figures.wall_milliseconds(label, phase), 9, 2)),
+            (figures.milliseconds(label, phase), 11, 2),
+            (None if phase == "paced" else figures.wall_milliseconds(label, phase), 11, 2),
             *((figures.ratio(row, phase, floor), 9, 2) for floor in ("plain", "floor", "events-floor")),
         ]
         yield (
@@ -122,6 +123,25 @@ def noise(figures: Figures) -> str:
         return f"noise: {loads}"
     moved = f"by {median(spreads):.0%} of its median, at most by {max(spreads):.0%}"
     return f"noise: {loads}; between rounds a floor's own CPU moved {moved} ({len(spreads)} floors and phases)"
+
+
+def drivers(figures: Figures) -> str:
+    """What drives the proxy should cost less than it, or it would be what is measured."""
+    samples = [
+        sample
+        for row in figures.rows
+        if row.is_proxy
+        for phase in row.phases
+        for sample in figures.samples.get((row.label, phase), ())
+    ]
+    if not samples:
+        return ""
+    backend = [sample.backend_ns / sample.cpu_ns for sample in samples]
+    load = [sample.load_ns / sample.cpu_ns for sample in samples]
+    return (
+        f"beside the proxy's CPU the backend took {min(backend):.0%} to {max(backend):.0%} of it, "
+        f"the load generator {min(load):.0%} to {max(load):.0%}"
+    )
 
 
 def as_json(figures: Figures) -> dict[str, Any]:

@@ -51,6 +51,8 @@ def test_one_pair_in_every_part_of_a_run() -> None:
     assert carried == {"floor chat>messages", "chat>messages"}
     [paced] = figures.samples["chat>messages", "paced"]
     assert paced.wall_s > 0.99
+    assert paced.backend_ns > 0
+    assert paced.load_ns > 0
     [waits] = figures.first_bytes["chat>messages"]
     assert min(waits.proxied_ms) > min(waits.direct_ms) > 0
     [start] = figures.starts
