@@ -2,8 +2,12 @@
 
 import json
 import re
+import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -11,6 +15,7 @@ import orjson
 import pytest
 import uvloop
 
+from tests.bench import litellm
 from tests.bench.backend import Script, canned, pieces_of, streamed_answer
 from tests.bench.content import Phase, Reply, Wire, digest_of
 from tests.bench.conversations import CARRIERS, conversation, replies_of_turns, reply
@@ -19,7 +24,7 @@ from tests.bench.goals import verdicts
 from tests.bench.load import ReplyError, verify
 from tests.bench.measure import FIRST_BYTE, START, measure
 from tests.bench.report import as_json, noise, table, verdict_table
-from tests.bench.targets import Target, started
+from tests.bench.targets import REPOSITORY, Target, proxy, started
 from tests.bench.wires import WIRES
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -67,6 +72,47 @@ def test_one_pair_in_every_part_of_a_run() -> None:
         "memory of an open stream",
         "start to ready",
     ]
+
+
+@linux_only
+def test_a_peer_is_timed_with_fewer_requests_and_told_by_its_factor() -> None:
+    """The peer is the proxy itself, which is not fifty times slower than the proxy."""
+
+    @contextmanager
+    def itself(protocol: str, upstream: str, scratch: Path) -> Iterator[Target]:
+        with proxy("peer", protocol, upstream, scratch) as target:
+            yield replace(target, name="peer", slowness=4, is_peer=True)
+
+    with started(["messages"], itself) as targets:
+        figures = uvloop.run(measure(targets, [("responses", "messages")], rounds=1, requests=128, parts=("small",)))
+    [own], [peer] = (figures.samples[label, "small"] for label in ("responses>messages", "peer responses>messages"))
+    assert (own.requests, peer.requests) == (128, 32)
+    [verdict] = [verdict for verdict in verdicts(figures) if verdict.work == "peer: small"]
+    assert 0.1 < verdict.worst < 10
+    assert not verdict.met
+
+
+def test_litellm_is_told_where_each_backend_is_and_asks_nobody_else() -> None:
+    for protocol in WIRES:
+        read = orjson.loads(litellm.config_of(protocol, "http://127.0.0.1:9"))
+        assert {model["model_name"] for model in read["model_list"]} == {"bench-small", "bench-agent", "bench-burst"}
+        assert all(model["litellm_params"]["api_base"].startswith("http://127.0.0.1:9") for model in read["model_list"])
+
+
+@linux_only
+def test_the_command_prints_its_verdicts_and_keeps_every_sample(tmp_path: Path) -> None:
+    kept = tmp_path / "new" / "run.json"
+    command = [sys.executable, "-m", "tests.bench", "--quick", "--only", "arguments", "--pairs", "chat>responses"]
+    ended = subprocess.run([*command, "--json", str(kept)], capture_output=True, text=True, cwd=REPOSITORY, check=True)
+    assert "| stream event in a burst: tool arguments |" in ended.stdout
+    assert "load average" in ended.stdout
+    rounds = {
+        row["label"]: row["phases"]["arguments"]["rounds"]
+        for row in orjson.loads(kept.read_bytes())["rows"]
+        if row["phases"]
+    }
+    assert set(rounds) == {"events-floor chat", "events-floor responses", "chat>responses"}
+    assert all(len(samples) == 1 for samples in rounds.values())
 
 
 @pytest.mark.parametrize("phase", ALL_PHASES)
@@ -144,11 +190,11 @@ def test_all_protocols_carry_the_same_conversation(phase: Phase) -> None:
 
 
 def test_the_worst_pair_decides_and_a_peer_has_to_be_slower_by_far() -> None:
-    floor, proxy = Target("floor", 1, 1), Target("proxy", 2, 2, "messages")
+    floor, own = Target("floor", 1, 1), Target("proxy", 2, 2, "messages")
     peer = Target("litellm", 3, 3, "messages", is_peer=True)
     rows = [
         *(Row(floor, protocol, protocol, ("small",)) for protocol in WIRES),
-        *(Row(target, client, "messages", ("small",)) for client in ("chat", "responses") for target in (proxy, peer)),
+        *(Row(target, client, "messages", ("small",)) for client in ("chat", "responses") for target in (own, peer)),
     ]
     figures = Figures(rows)
     costs = {
@@ -159,8 +205,8 @@ def test_the_worst_pair_decides_and_a_peer_has_to_be_slower_by_far() -> None:
         "litellm responses>messages": [800, 1_600],
     }
     for row in rows:
-        own = costs.get(row.label) or costs[row.target.name]
-        figures.samples[row.label, "small"] = [Sample(1000, 1000, each * 1_000_000, 0, 1, 1.0) for each in own]
+        spent = costs.get(row.label) or costs[row.target.name]
+        figures.samples[row.label, "small"] = [Sample(1000, 1000, each * 1_000_000, 0, 1, 1.0) for each in spent]
     found = {verdict.work: verdict for verdict in verdicts(figures)}
     small = found["small request, 1 KB"]
     assert small.worst == pytest.approx((17 / 10 + 35 / 20) / 2)
