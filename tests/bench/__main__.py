@@ -40,7 +40,7 @@ def main() -> int:
     print(f"{told}\n\n{table(figures)}\n\n{note(options.rounds, options.requests)}")
     if found := verdicts(figures):
         print(f"\n{verdict_table(found)}")
-    print(f"\n{noise(figures)}\n{drivers(figures)}")
+    print("\n" + "\n".join(filter(None, (noise(figures), drivers(figures)))))
     return 0
 
 

@@ -22,6 +22,7 @@ from tests.bench.wires import WIRES
 
 CONNECTIONS = 16
 PACED_STREAMS = 20
+STARTS_IN_A_ROUND = 2  # of fresh processes; in three rounds each pair has had its turn
 SETTLE_S = 0.02  # for what a proxy does after the last byte of a reply: counters, access records
 
 FIRST_BYTE = "first-byte"
@@ -91,11 +92,17 @@ async def measure(
             for client, backend in cross:
                 waits = await time_first_bytes(WIRES[client], targets, backend, max(requests // 12, 5))
                 figures.first_bytes[f"{client}>{backend}"].append(waits)
-        if START in parts and cross:
-            client, backend = cross[number % len(cross)]
-            figures.starts.append(await time_start(WIRES[client], targets, backend, streams=min(requests, 1000)))
+        if START in parts:
+            for client, backend in in_turn(cross, number, STARTS_IN_A_ROUND):
+                figures.starts.append(await time_start(WIRES[client], targets, backend, streams=min(requests, 1000)))
     figures.loads.append(os.getloadavg()[0])
     return figures
+
+
+def in_turn(pairs: list[tuple[str, str]], number: int, count: int) -> list[tuple[str, str]]:
+    """The next so many of `pairs`, beginning anew at their end; each once at most."""
+    start = number * count
+    return [pairs[at % len(pairs)] for at in range(start, start + min(count, len(pairs)))]
 
 
 def requests_in(phase: Phase, requests: int) -> int:

@@ -22,7 +22,7 @@ from tests.bench.conversations import CARRIERS, conversation, replies_of_turns, 
 from tests.bench.figures import Figures, FirstBytes, Row, Sample, Start
 from tests.bench.goals import verdicts
 from tests.bench.load import ReplyError, verify
-from tests.bench.measure import FIRST_BYTE, START, measure
+from tests.bench.measure import FIRST_BYTE, START, in_turn, measure
 from tests.bench.report import as_json, noise, table, verdict_table
 from tests.bench.targets import REPOSITORY, Target, proxy, started
 from tests.bench.wires import WIRES
@@ -221,12 +221,23 @@ def test_the_worst_pair_decides_and_a_peer_has_to_be_slower_by_far() -> None:
 def test_what_is_not_met_is_said_so() -> None:
     figures = Figures([], loads=[0.5, 3.5])
     figures.first_bytes["chat>messages"] += [FirstBytes([1.0, 1.1, 9.0], [1.3, 1.4, 1.5])]
-    figures.starts += [Start("chat>messages", 0.9, 76 * 1024, 80_000, 1_000, 110_000)]
+    opened = {"chat>messages": [30, 31, 70], "chat>responses": [38, 44]}  # KB a stream
+    figures.starts += [
+        Start(pair, 0.9, 76 * 1024, 80_000, 1_000, 80_000 + 1_000 * each) for pair in opened for each in opened[pair]
+    ]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in verdict_table(verdicts(figures)).splitlines()]
     assert [(line[0], line[5]) for line in lines[2:]] == [
         ("time to first byte, one client", "yes"),
         ("memory of a worker at rest", "**no**"),
-        ("memory of an open stream, of 1,000", "yes"),
+        ("memory of an open stream, of 1,000", "**no**"),
         ("start to ready", "**no**"),
     ]
+    assert lines[4][3] == "31.0 to 41.0 KB (chat>responses)"
     assert "0.5 to 3.5" in noise(figures)
+
+
+def test_every_pair_has_its_turn_to_be_started() -> None:
+    pairs = [("chat", "messages"), ("chat", "responses"), ("messages", "chat")]
+    assert [in_turn(pairs, number, 2) for number in range(3)] == [pairs[:2], [pairs[2], pairs[0]], pairs[1:]]
+    assert in_turn(pairs[:1], 4, 2) == pairs[:1]
+    assert in_turn([], 0, 2) == []
