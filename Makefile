@@ -9,16 +9,25 @@ PYTEST_ARGS ?= -q -n auto
 # Real engines of the whole e2e run; vLLM takes 3.5 GB and five minutes to install.
 ENGINES ?= llama.cpp vllm
 
+# Every run's raw numbers are kept. BENCH_ARGS="--only small,burst" is a part of a run; --help tells the rest.
+RAW = build/bench/$(shell date -u +%Y%m%dT%H%M%SZ).json
+BENCH_ARGS ?=
+
+# What the benchmark compares with has an environment of its own, outside the tree: it is large, and nothing else needs it.
+LITELLM := 1.108.0
+PEERS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dragoman-bench/litellm-$(LITELLM)
+
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench faults soak e2e e2e-quick image clean check-format check-lint check-types check-layers check-dead check-deps check-image
+.PHONY: help run test check bench bench-peers faults soak e2e e2e-quick image clean check-format check-lint check-types check-layers check-dead check-deps check-image
 
 help:
 	@echo "make run    serve the demo on 127.0.0.1:8080 (ARGS=... to serve something else)"
 	@echo "make test   run the tests (PYTEST_ARGS=... to choose)"
 	@echo "make check  format, lint, types, layers, dead code, dependencies"
-	@echo "make bench  measure speed and memory"
+	@echo "make bench  measure speed and memory (BENCH_ARGS=... to choose)"
+	@echo "            make bench-peers does so beside LiteLLM's proxy, which it installs apart"
 	@echo "make faults send 10,000 requests through broken connections (FAULTS_ARGS=\"--seed 1\" for the same again)"
 	@echo "make soak   half an hour of load, in which nothing may grow (SOAK_ARGS=\"--minutes 5\")"
 	@echo "make e2e    run real clients through a proxy (make e2e-quick: the most used ones)"
@@ -57,11 +66,14 @@ check-image:
 	@$(BIN)/hadolint Dockerfile
 
 bench: $(VENV)/.dev
-	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench --json $(RAW) $(BENCH_ARGS)
 	$(BIN)/python -m tests.bench.translate
 	$(BIN)/python -m tests.bench.policy
 	$(BIN)/python -m tests.bench.telemetry
 	$(BIN)/python -m tests.bench.state
+
+bench-peers: $(VENV)/.dev $(PEERS)/.installed
+	$(BIN)/python -m tests.bench --peers $(PEERS) --json $(RAW) $(BENCH_ARGS)
 
 faults: $(VENV)/.dev
 	$(BIN)/python -m tests.faults $(FAULTS_ARGS)
@@ -99,3 +111,9 @@ $(VENV)/.run: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.run $@
+
+# Wheels only, so that nothing of it runs before it is started.
+$(PEERS)/.installed:
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: 'litellm[proxy]==$(LITELLM)'
+	@touch $@

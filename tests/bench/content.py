@@ -1,28 +1,27 @@
-"""The conversations and replies of the benchmark, in no one's wire format.
+"""What the benchmark's conversations and replies are made of, in no one's wire format.
 
 Every protocol module writes exactly these, so a pair and its floor carry the same content, and what
 arrives on either side can be compared with what was meant to arrive.
 """
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-Phase = Literal["small", "agent", "burst"]
 
-PHASES: tuple[Phase, ...] = ("small", "agent", "burst")
+# The first seven are timed. `first`: a short stream whose first byte is waited for; `held`: one that begins and stays
+# open; `turn`: the requests by which the history of `carriers` comes about.
+Phase = Literal[
+    "small", "agent", "carriers", "burst", "thinking", "arguments", "paced", "first", "held", "turn"
+]  # fmt: skip
+PHASES: tuple[Phase, ...] = ("small", "agent", "carriers", "burst", "thinking", "arguments", "paced")
+STREAMED: tuple[Phase, ...] = ("burst", "thinking", "arguments", "paced", "first", "held")
 
 DELTAS_IN_A_BURST = 300
-
-PROSE = (
-    "the parser reads a header and keeps every field in order until its value is known; café naïve — "
-    "queue retry window cursor branch commit review schema column index lock worker stream buffer token "
-    'returns raises expects "quoted" path/to/file.py line 42 == None and so on.\n'
-)
-WORDS = PROSE.split(" ")
+DELTAS_IN_A_PACED_STREAM = 100
+SECONDS_BETWEEN_DELTAS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,14 @@ class Result:
     text: str
 
 
-Turn: TypeAlias = User | Assistant | Result
+@dataclass(frozen=True, slots=True)
+class Echoed:
+    """An assistant turn as a client keeps it: what a reply held in the client's own protocol, to be sent back as is."""
+
+    items: tuple[Json, ...]
+
+
+Turn: TypeAlias = User | Assistant | Result | Echoed
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,34 +72,54 @@ class Conversation:
     turns: tuple[Turn, ...]
     tools: tuple[Tool, ...]
     stream: bool
-    max_tokens: int = 4096
+    thinks: bool = False
+    max_tokens: int = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What a backend must find in a request: a translator that leaves something out would look fast."""
+    """What a backend must find in a request: a translator that leaves something out would look fast.
+
+    `thoughts`: assistant turns with reasoning that the backend can read.
+    """
 
     text_chars: int
     calls: int
     results: int
     tools: int
     stream: bool
+    thoughts: int = 0
 
     def __str__(self) -> str:
         counts = f"{self.text_chars} characters, {self.calls} calls, {self.results} results, {self.tools} tools"
-        return f"{counts}, {'streamed' if self.stream else 'whole'}"
+        return f"{counts}, {self.thoughts} thoughts, {'streamed' if self.stream else 'whole'}"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`pieces` are the text as it is streamed; joined they are the text of the whole reply."""
+    """`pieces` are the text as it is streamed; joined they are the text of the whole reply. So are `thoughts` of the
+    reasoning before it, which comes with a `seal`: a signature or the encrypted form. `splits`: how many pieces the
+    call's arguments come in.
+    """
 
-    pieces: tuple[str, ...]
+    pieces: tuple[str, ...] = ()
     call: Call | None = None
+    splits: int = 1
+    thoughts: tuple[str, ...] = ()
+    seal: str = ""
 
     @property
     def text(self) -> str:
         return "".join(self.pieces)
+
+    @property
+    def thought(self) -> str:
+        return "".join(self.thoughts)
+
+    def argument_pieces(self, dumped: str) -> list[str]:
+        """The call's arguments, of which each protocol has its own place for the text, as they are streamed."""
+        bounds = [len(dumped) * number // self.splits for number in range(self.splits + 1)]
+        return [dumped[start:end] for start, end in pairwise(bounds)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +130,20 @@ class Outcome:
     calls: tuple[tuple[str, Json], ...]
     deltas: int
     ended: bool
+    thought: str = ""
 
     def __str__(self) -> str:
         ended = "ended" if self.ended else "not ended by its stop reason, usage and end mark"
-        return f"{self.deltas} deltas, {ended}, {len(self.calls)} calls, the text {self.text!r}"
+        calls = f"{len(self.calls)} calls {[name for name, _ in self.calls]}"
+        return f"{self.deltas} deltas, {ended}, {calls}, the text {self.text!r}, the thought {self.thought!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """One protocol as the benchmark needs it: both sides written, both sides read back."""
+    """One protocol as the benchmark needs it: both sides written, both sides read back.
+
+    `keep` gives what a client keeps of a whole reply for its next request.
+    """
 
     name: str
     path: str
@@ -123,12 +154,15 @@ class Wire:
     write_stream: Callable[[Reply], list[bytes]]
     read_reply: Callable[[Json], Outcome]
     read_stream: Callable[[list[bytes]], Outcome]
+    keep: Callable[[Json], Echoed]
 
 
 def digest_of(conversation: Conversation) -> Digest:
+    """Of a conversation without echoed turns."""
     calls = sum(1 for turn in conversation.turns if isinstance(turn, Assistant) and turn.call)
     return Digest(
-        text_chars=len(conversation.system) + sum(len(turn.text) for turn in conversation.turns),
+        text_chars=len(conversation.system)
+        + sum(len(turn.text) for turn in conversation.turns if not isinstance(turn, Echoed)),
         calls=calls,
         results=sum(1 for turn in conversation.turns if isinstance(turn, Result)),
         tools=len(conversation.tools),
@@ -137,87 +171,11 @@ def digest_of(conversation: Conversation) -> Digest:
 
 
 def outcome_of(reply: Reply, *, streamed: bool) -> Outcome:
+    deltas = len(reply.thoughts) + len(reply.pieces) + (reply.splits if reply.call else 0)
     return Outcome(
         text=reply.text,
         calls=((reply.call.name, reply.call.arguments),) if reply.call else (),
-        deltas=len(reply.pieces) if streamed else 0,
+        deltas=deltas if streamed else 0,
         ended=True,
+        thought=reply.thought,
     )
-
-
-@cache
-def conversation(phase: Phase) -> Conversation:
-    prose = random.Random(f"request {phase}")
-    if phase == "agent":
-        return Conversation("bench-agent", _text(prose, 5_000), _agent_turns(prose), _tools(prose, 20), stream=False)
-    turns = (User(_text(prose, 120)), Assistant(_text(prose, 250)), User(_text(prose, 150)))
-    return Conversation(f"bench-{phase}", _text(prose, 250), turns, (), stream=phase == "burst")
-
-
-@cache
-def reply(phase: Phase) -> Reply:
-    prose = random.Random(f"reply {phase}")
-    match phase:
-        case "small":
-            return Reply((_text(prose, 300),))
-        case "agent":
-            return Reply((_text(prose, 200),), _call(prose, 99))
-        case "burst":
-            return Reply(tuple(prose.choice(WORDS) + " " for _ in range(DELTAS_IN_A_BURST)))
-
-
-def _agent_turns(prose: random.Random) -> tuple[Turn, ...]:
-    """29 turns, with the system text 30 Chat messages: two tasks of six and seven rounds of a call and its result."""
-    turns: list[Turn] = [User(_text(prose, 900))]
-    for number in range(13):
-        if number == 6:
-            turns += [Assistant(_text(prose, 700)), User(_text(prose, 500))]
-        call = _call(prose, number)
-        turns += [Assistant(_text(prose, 150), call), Result(call.id, _text(prose, 1_850))]
-    return tuple(turns)
-
-
-def _call(prose: random.Random, number: int) -> Call:
-    arguments: Json = {
-        "path": f"src/module_{number}/reader.py",
-        "query": _text(prose, 120),
-        "limit": 10 + number,
-        "options": {"recursive": True, "exclude": ["build", "dist"], "context": None},
-    }
-    return Call(f"call_{number:04d}{prose.getrandbits(80):020x}", f"tool_{number % 20:02d}_search", arguments)
-
-
-def _tools(prose: random.Random, count: int) -> tuple[Tool, ...]:
-    return tuple(
-        Tool(
-            name=f"tool_{number:02d}_search",
-            description=_text(prose, 350),
-            schema={
-                "type": "object",
-                "properties": {
-                    "path": {"type": "string", "description": _text(prose, 90)},
-                    "query": {"type": "string", "description": _text(prose, 90)},
-                    "limit": {"type": "integer", "minimum": 1, "maximum": 500, "description": _text(prose, 60)},
-                    "mode": {"type": "string", "enum": ["exact", "regex", "fuzzy"], "description": _text(prose, 60)},
-                    "options": {
-                        "type": "object",
-                        "properties": {
-                            "recursive": {"type": "boolean"},
-                            "exclude": {"type": "array", "items": {"type": "string"}, "description": _text(prose, 60)},
-                            "context": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-                        },
-                        "required": ["recursive"],
-                        "additionalProperties": False,
-                    },
-                },
-                "required": ["path", "query"],
-                "additionalProperties": False,
-            },
-        )
-        for number in range(count)
-    )
-
-
-def _text(prose: random.Random, chars: int) -> str:
-    """About `chars` characters with the quotes, line breaks and non-ASCII letters that cost a JSON writer time."""
-    return " ".join(prose.choice(WORDS) for _ in range(chars // 7)).strip()

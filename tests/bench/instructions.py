@@ -15,13 +15,15 @@ from pathlib import Path
 import uvloop
 
 from tests.bench.__main__ import ALL_PAIRS, pairs_of
-from tests.bench.content import DELTAS_IN_A_BURST, PHASES, Phase
+from tests.bench.content import Phase
+from tests.bench.figures import Row
+from tests.bench.goals import GOALS
 from tests.bench.load import ReplyError, open_connections, request_bytes, send, verify
-from tests.bench.measure import CONNECTIONS, Row, rows_of
+from tests.bench.measure import CONNECTIONS, rows_of, units_in
 from tests.bench.targets import StartError, started
 from tests.bench.wires import WIRES
 
-REQUESTS: dict[Phase, int] = {"small": 320, "agent": 96, "burst": 16}
+REQUESTS: dict[Phase, int] = {"small": 320, "agent": 96, "burst": 16, "thinking": 16, "arguments": 16}
 WARM_UP = 2  # of each connection's requests: caches fill, code is specialised
 TOTALS = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 
@@ -61,7 +63,7 @@ async def instructions_of(row: Row, phase: Phase, callgrind: Callgrind) -> float
         verify(wire, phase, await send(connections, request, WARM_UP * CONNECTIONS))
         callgrind.begin(pid)
         verify(wire, phase, await send(connections, request, count))
-        return callgrind.end(pid) / (count * DELTAS_IN_A_BURST if phase == "burst" else count)
+        return callgrind.end(pid) / (count * units_in(phase))
     finally:
         for connection in connections:
             connection.transport.abort()
@@ -70,7 +72,7 @@ async def instructions_of(row: Row, phase: Phase, callgrind: Callgrind) -> float
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.instructions", description=__doc__)
     parser.add_argument("--pairs", type=pairs_of, default=ALL_PAIRS, help='"chat>messages,…"')
-    parser.add_argument("--phases", type=lambda text: text.split(","), default=PHASES, help='"small,agent,burst"')
+    parser.add_argument("--phases", type=lambda text: text.split(","), default=list(REQUESTS), help=",".join(REQUESTS))
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave callgrind's dumps there")
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
@@ -81,8 +83,8 @@ def main() -> int:
         callgrind = Callgrind(options.keep or Path(scratch))
         try:
             with started(backends, under=callgrind.command) as targets:
-                rows = [row for row in rows_of(targets, options.pairs) if row.target is not targets.events_floor]
-                report(rows, [phase for phase in PHASES if phase in options.phases], callgrind)
+                phases = [phase for phase in REQUESTS if phase in options.phases]
+                report(rows_of(targets, options.pairs), phases, callgrind)
         except (StartError, ReplyError) as broken:
             print(f"no figures: {broken}", file=sys.stderr)
             return 1
@@ -91,17 +93,29 @@ def main() -> int:
 
 def report(rows: list[Row], phases: list[Phase], callgrind: Callgrind) -> None:
     """A line a row as it is counted: thousands of instructions, and the ratio to the floors of its two protocols."""
-    print(f"{'thousands':<22}" + "".join(f"{phase:>10}{'x floor':>9}" for phase in phases))
-    floors: dict[tuple[str, Phase], float] = {}
+    print(f"{'thousands':<24}" + "".join(f"{phase:>10}{'x floor':>9}" for phase in phases))
+    floors: dict[tuple[str, str, Phase], float] = {}
     for row in rows:
-        line = f"{row.label:<22}"
+        line = f"{row.label:<24}"
         for phase in phases:
+            if phase not in row.phases:
+                line += " " * 19
+                continue
             counted = uvloop.run(instructions_of(row, phase, callgrind))
-            if row.target.backend is None:
-                floors[row.client, phase] = counted
-            floor = (floors[row.client, phase] + floors[row.backend, phase]) / 2
-            line += f"{counted / 1000:10.2f}{counted / floor:9.2f}"
+            if row.is_floor:
+                floors[row.target.name, row.client, phase] = counted
+                line += f"{counted / 1000:10.2f}{'':9}"
+            else:
+                name = floor_of(row, phase)
+                floor = (floors[name, row.client, phase] + floors[name, row.backend, phase]) / 2
+                line += f"{counted / 1000:10.2f}{counted / floor:9.2f}"
         print(line, flush=True)
+
+
+def floor_of(row: Row, phase: Phase) -> str:
+    """The one that a row of the proxy is held to, as in the table of targets."""
+    sides = "same" if row.client == row.backend else "cross"
+    return next(goal.floor for goal in GOALS if goal.phase == phase and goal.sides == sides)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from statistics import median
 
 from tests.bench.content import Phase
+from tests.bench.figures import Sample
 from tests.bench.load import open_connections, request_bytes
-from tests.bench.measure import CONNECTIONS, Sample, requests_in, time_requests
+from tests.bench.measure import CONNECTIONS, requests_in, time_requests
 from tests.bench.targets import Target
 from tests.bench.wires import WIRES
 

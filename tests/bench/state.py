@@ -18,8 +18,9 @@ from statistics import median
 import orjson
 import uvloop
 
+from tests.bench.figures import Sample
 from tests.bench.load import ReplyError, open_connections, request_bytes
-from tests.bench.measure import CONNECTIONS, Sample, time_requests
+from tests.bench.measure import CONNECTIONS, time_requests
 from tests.bench.targets import StartError, Target, free_port, process, proxy_config
 from tests.bench.wires import WIRES
 

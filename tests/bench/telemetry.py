@@ -24,7 +24,7 @@ SAMPLE = 0.1
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.telemetry", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--client", choices=WIRES, default="chat")
     parser.add_argument("--backend", choices=WIRES, default="messages")

@@ -18,7 +18,8 @@ from proxy.canonical.target import Dialect, Target
 from proxy.server.lifecycle import settle_memory
 from proxy.translation import pair
 from proxy.translation.prepared import Prepared
-from tests.bench.content import Phase, conversation, reply
+from tests.bench.content import Phase
+from tests.bench.conversations import conversation, reply
 from tests.bench.wires import WIRES
 
 TURNS = 7

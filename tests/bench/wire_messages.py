@@ -1,8 +1,23 @@
 """Messages as the benchmark writes and reads it."""
 
+import itertools
 import json
+from collections.abc import Iterator
 
-from tests.bench.content import Assistant, Call, Conversation, Digest, Json, Outcome, Reply, Result, Turn, User, Wire
+from tests.bench.content import (
+    Assistant,
+    Call,
+    Conversation,
+    Digest,
+    Echoed,
+    Json,
+    Outcome,
+    Reply,
+    Result,
+    Turn,
+    User,
+    Wire,
+)
 
 USAGE: Json = {
     "input_tokens": 388,
@@ -26,6 +41,8 @@ def write_request(conversation: Conversation) -> Json:
             for tool in conversation.tools
         ]
         body["tool_choice"] = {"type": "auto"}
+    if conversation.thinks:
+        body["thinking"] = {"type": "enabled", "budget_tokens": 2048}
     if conversation.stream:
         body["stream"] = True
     return body
@@ -41,6 +58,8 @@ def _write_turn(turn: Turn) -> Json:
             return {"role": "assistant", "content": [{"type": "text", "text": text}, _write_call(call)]}
         case Assistant(text):
             return {"role": "assistant", "content": text}
+        case Echoed(items):
+            return {"role": "assistant", "content": list(items)}
 
 
 def _write_call(call: Call) -> Json:
@@ -55,6 +74,7 @@ def digest_request(body: Json) -> Digest:
         results=sum(1 for block in blocks if block["type"] == "tool_result"),
         tools=len(body.get("tools") or ()),
         stream=body.get("stream") is True,
+        thoughts=sum(1 for block in blocks if block["type"] == "thinking" and block["signature"]),
     )
 
 
@@ -71,6 +91,8 @@ def _text_chars(blocks: list[Json]) -> int:
 
 def write_reply(reply: Reply) -> Json:
     content: list[Json] = [{"type": "text", "text": reply.text, "citations": None}]
+    if reply.thought:
+        content.insert(0, {"type": "thinking", "thinking": reply.thought, "signature": reply.seal})
     if reply.call:
         content.append(_write_call(reply.call))
     return {**_message(content), "stop_reason": "tool_use" if reply.call else "end_turn"}
@@ -91,24 +113,40 @@ def _message(content: list[Json]) -> Json:
 
 def write_stream(reply: Reply) -> list[bytes]:
     opening = {**_message([]), "usage": {**USAGE, "output_tokens": 1}}
+    opened = itertools.count()
+    stop = {"stop_reason": "tool_use" if reply.call else "end_turn", "stop_sequence": None}
     return [
         _event({"type": "message_start", "message": opening}),
-        _event({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        _event({"type": "ping"}),
-        *(
-            _event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
-            for piece in reply.pieces
-        ),
-        _event({"type": "content_block_stop", "index": 0}),
-        _event(
-            {
-                "type": "message_delta",
-                "delta": {"stop_reason": "end_turn", "stop_sequence": None},
-                "usage": {"output_tokens": USAGE["output_tokens"]},
-            }
-        ),
+        *_block(opened, {"type": "thinking", "thinking": "", "signature": ""}, _thoughts(reply)),
+        *_block(opened, {"type": "text", "text": ""}, [{"type": "text_delta", "text": text} for text in reply.pieces]),
+        *_call_block(opened, reply),
+        _event({"type": "message_delta", "delta": stop, "usage": {"output_tokens": USAGE["output_tokens"]}}),
         _event({"type": "message_stop"}),
     ]
+
+
+def _thoughts(reply: Reply) -> list[Json]:
+    deltas: list[Json] = [{"type": "thinking_delta", "thinking": thought} for thought in reply.thoughts]
+    return [*deltas, {"type": "signature_delta", "signature": reply.seal}] if deltas else []
+
+
+def _call_block(opened: Iterator[int], reply: Reply) -> Iterator[bytes]:
+    if reply.call:
+        pieces = reply.argument_pieces(json.dumps(reply.call.arguments))
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+        yield from _block(opened, {**_write_call(reply.call), "input": {}}, deltas)
+
+
+def _block(opened: Iterator[int], block: Json, deltas: list[Json]) -> Iterator[bytes]:
+    if not deltas:
+        return
+    index = next(opened)
+    yield _event({"type": "content_block_start", "index": index, "content_block": block})
+    if index == 0:
+        yield _event({"type": "ping"})
+    for delta in deltas:
+        yield _event({"type": "content_block_delta", "index": index, "delta": delta})
+    yield _event({"type": "content_block_stop", "index": index})
 
 
 def _event(event: Json) -> bytes:
@@ -120,16 +158,29 @@ def read_reply(body: Json) -> Outcome:
     texts = [block["text"] for block in body["content"] if block["type"] == "text"]
     calls = tuple((block["name"], block["input"]) for block in body["content"] if block["type"] == "tool_use")
     ended = body["stop_reason"] == ("tool_use" if calls else "end_turn") and body["usage"]["output_tokens"] == 320
-    return Outcome("".join(texts), calls, 0, ended)
+    thoughts = [block["thinking"] for block in body["content"] if block["type"] == "thinking"]
+    return Outcome("".join(texts), calls, 0, ended, "".join(thoughts))
 
 
 def read_stream(events: list[bytes]) -> Outcome:
     read = [_read_event(event) for event in events]
-    pieces = [event["delta"]["text"] for event in read if event["type"] == "content_block_delta"]
+    deltas = [event["delta"] for event in read if event["type"] == "content_block_delta"]
+    pieces, thoughts, arguments = (
+        [delta[field] for delta in deltas if delta.get(field)] for field in ("text", "thinking", "partial_json")
+    )
+    blocks = [event["content_block"] for event in read if event["type"] == "content_block_start"]
+    names = [block["name"] for block in blocks if block["type"] == "tool_use"]
+    calls = tuple((name, json.loads("".join(arguments))) for name in names)
     closings = [event for event in read if event["type"] == "message_delta"]
-    finished = [event["delta"]["stop_reason"] for event in closings] == ["end_turn"]
+    finished = [event["delta"]["stop_reason"] for event in closings] == ["tool_use" if calls else "end_turn"]
     counted = closings[-1]["usage"]["output_tokens"] == 320
-    return Outcome("".join(pieces), (), len(pieces), finished and counted and read[-1]["type"] == "message_stop")
+    ended = finished and counted and read[-1]["type"] == "message_stop"
+    deltas_read = len(pieces) + len(thoughts) + len(arguments)
+    return Outcome("".join(pieces), calls, deltas_read, ended, "".join(thoughts))
+
+
+def keep(body: Json) -> Echoed:
+    return Echoed(tuple(body["content"]))
 
 
 def _read_event(event: bytes) -> Json:
@@ -150,4 +201,5 @@ WIRE = Wire(
     write_stream=write_stream,
     read_reply=read_reply,
     read_stream=read_stream,
+    keep=keep,
 )

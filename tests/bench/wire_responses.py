@@ -2,9 +2,22 @@
 
 import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tests.bench.content import Assistant, Call, Conversation, Digest, Json, Outcome, Reply, Result, Turn, User, Wire
+from tests.bench.content import (
+    Assistant,
+    Call,
+    Conversation,
+    Digest,
+    Echoed,
+    Json,
+    Outcome,
+    Reply,
+    Result,
+    Turn,
+    User,
+    Wire,
+)
 
 USAGE: Json = {
     "input_tokens": 900,
@@ -13,7 +26,15 @@ USAGE: Json = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 1220,
 }
+REASONING_ID = "rs_0bench000000000000000000000000000000000000"
 ITEM_ID = "msg_0bench00000000000000000000000000000000000000000"
+
+DELTAS = (
+    "response.output_text.delta",
+    "response.function_call_arguments.delta",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+)
 
 
 def write_request(conversation: Conversation) -> Json:
@@ -38,6 +59,9 @@ def write_request(conversation: Conversation) -> Json:
             for tool in conversation.tools
         ]
         body["tool_choice"] = "auto"
+    if conversation.thinks:
+        body["reasoning"] = {"effort": "medium", "summary": "auto"}
+        body["include"] = ["reasoning.encrypted_content"]
     if conversation.stream:
         body["stream"] = True
     return body
@@ -53,6 +77,8 @@ def _write_turn(turn: Turn, item_id: str) -> list[Json]:
             return [_message(item_id, [_text_part(text)], "completed"), _write_call(call)]
         case Assistant(text):
             return [_message(item_id, [_text_part(text)], "completed")]
+        case Echoed(items):
+            return list(items)
 
 
 def _message(item_id: str, content: list[Json], status: str) -> Json:
@@ -83,19 +109,33 @@ def digest_request(body: Json) -> Digest:
         results=kinds.count("function_call_output"),
         tools=len(body.get("tools") or ()),
         stream=body.get("stream") is True,
+        thoughts=sum(1 for item in items if item.get("type") == "reasoning" and item.get("encrypted_content")),
     )
 
 
 def _item_chars(item: Json) -> int:
+    if item.get("type") == "reasoning":
+        return 0
     content = item.get("output" if item.get("type") == "function_call_output" else "content", "")
     return len(content) if isinstance(content, str) else sum(len(part["text"]) for part in content)
 
 
 def write_reply(reply: Reply) -> Json:
-    output = [_message(ITEM_ID, [_text_part(reply.text)], "completed")]
-    if reply.call:
-        output.append(_write_call(reply.call))
-    return _response("completed", output)
+    return _response("completed", _output(reply))
+
+
+def _output(reply: Reply) -> list[Json]:
+    return [
+        *([_reasoning(reply)] if reply.thought else ()),
+        *([_message(ITEM_ID, [_text_part(reply.text)], "completed")] if reply.text else ()),
+        *([_write_call(reply.call)] if reply.call else ()),
+    ]
+
+
+def _reasoning(reply: Reply) -> Json:
+    summary = {"type": "summary_text", "text": reply.thought}
+    item_id = REASONING_ID + reply.seal[:6].encode().hex()  # unlike any other's
+    return {"type": "reasoning", "id": item_id, "summary": [summary], "encrypted_content": reply.seal}
 
 
 def _response(status: str, output: list[Json]) -> Json:
@@ -130,26 +170,56 @@ def _response(status: str, output: list[Json]) -> Json:
 
 
 def write_stream(reply: Reply) -> list[bytes]:
-    part = _text_part(reply.text)
-    whole = _message(ITEM_ID, [part], "completed")
-    at: Json = {"item_id": ITEM_ID, "output_index": 0, "content_index": 0}
+    output = _output(reply)
     return _events(
         [
             {"type": "response.created", "response": _response("in_progress", [])},
             {"type": "response.in_progress", "response": _response("in_progress", [])},
-            {
-                "type": "response.output_item.added",
-                "output_index": 0,
-                "item": _message(ITEM_ID, [], "in_progress"),
-            },
-            {"type": "response.content_part.added", **at, "part": _text_part("")},
-            *({"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []} for piece in reply.pieces),
-            {"type": "response.output_text.done", **at, "text": reply.text, "logprobs": []},
-            {"type": "response.content_part.done", **at, "part": part},
-            {"type": "response.output_item.done", "output_index": 0, "item": whole},
-            {"type": "response.completed", "response": _response("completed", [whole])},
+            *(event for index, item in enumerate(output) for event in _item_events(index, item, reply)),
+            {"type": "response.completed", "response": _response("completed", output)},
         ]
     )
+
+
+def _item_events(index: int, item: Json, reply: Reply) -> Iterator[Json]:
+    opening, inner = {"reasoning": _reasoning_events, "message": _text_events, "function_call": _call_events}[
+        item["type"]
+    ](item, reply)
+    at = {"item_id": item["id"], "output_index": index}
+    yield {"type": "response.output_item.added", "output_index": index, "item": {**item, **opening}}
+    for event in inner:
+        yield {"type": event["type"], **at, **event}
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _reasoning_events(item: Json, reply: Reply) -> tuple[Json, list[Json]]:
+    [part] = item["summary"]
+    kind = "response.reasoning_summary"
+    return {"summary": [], "encrypted_content": ""}, [
+        {"type": f"{kind}_part.added", "summary_index": 0, "part": {**part, "text": ""}},
+        *({"type": f"{kind}_text.delta", "summary_index": 0, "delta": thought} for thought in reply.thoughts),
+        {"type": f"{kind}_text.done", "summary_index": 0, "text": reply.thought},
+        {"type": f"{kind}_part.done", "summary_index": 0, "part": part},
+    ]
+
+
+def _text_events(item: Json, reply: Reply) -> tuple[Json, list[Json]]:
+    [part] = item["content"]
+    at = {"content_index": 0}
+    return {"content": [], "status": "in_progress"}, [
+        {"type": "response.content_part.added", **at, "part": _text_part("")},
+        *({"type": "response.output_text.delta", **at, "delta": piece, "logprobs": []} for piece in reply.pieces),
+        {"type": "response.output_text.done", **at, "text": reply.text, "logprobs": []},
+        {"type": "response.content_part.done", **at, "part": part},
+    ]
+
+
+def _call_events(item: Json, reply: Reply) -> tuple[Json, list[Json]]:
+    kind = "response.function_call_arguments"
+    return {"arguments": "", "status": "in_progress"}, [
+        *({"type": f"{kind}.delta", "delta": piece} for piece in reply.argument_pieces(item["arguments"])),
+        {"type": f"{kind}.done", "name": item["name"], "arguments": item["arguments"]},
+    ]
 
 
 def _events(events: Iterable[Json]) -> list[bytes]:
@@ -166,7 +236,13 @@ def read_reply(body: Json) -> Outcome:
     texts = [part["text"] for item in output if item["type"] == "message" for part in item["content"]]
     calls = tuple((item["name"], json.loads(item["arguments"])) for item in output if item["type"] == "function_call")
     ended = body["status"] == "completed" and body["usage"]["total_tokens"] == 1220
-    return Outcome("".join(texts), calls, 0, ended)
+    thoughts = [part["text"] for item in output if item["type"] == "reasoning" for part in _said(item)]
+    return Outcome("".join(texts), calls, 0, ended, "".join(thoughts))
+
+
+def _said(reasoning: Json) -> list[Json]:
+    said: list[Json] = reasoning.get("content") or reasoning["summary"]
+    return said
 
 
 def read_stream(events: list[bytes]) -> Outcome:
@@ -175,10 +251,18 @@ def read_stream(events: list[bytes]) -> Outcome:
     read = [json.loads(event.split(b"\ndata:", 1)[1]) for event in events]
     if [event["sequence_number"] for event in read] != list(range(len(read))):
         raise ValueError("sequence_number is not 0, 1, 2, …")
-    pieces = [event["delta"] for event in read if event["type"] == "response.output_text.delta"]
+    deltas = [event for event in read if event["type"] in DELTAS and event["delta"]]
     final = read_reply(read[-1]["response"])
-    ended = read[-1]["type"] == "response.completed" and final.ended and final.text == "".join(pieces)
-    return Outcome("".join(pieces), (), len(pieces), ended)
+    told = {kind: "".join(event["delta"] for event in deltas if event["type"] == kind) for kind in DELTAS}
+    text, arguments, *thoughts = told.values()
+    calls = [json.loads(arguments)] if arguments else []
+    same = (final.text, final.thought, [call for _, call in final.calls]) == (text, "".join(thoughts), calls)
+    ended = read[-1]["type"] == "response.completed" and final.ended and same
+    return Outcome(text, final.calls, len(deltas), ended, final.thought)
+
+
+def keep(body: Json) -> Echoed:
+    return Echoed(tuple(body["output"]))
 
 
 WIRE = Wire(
@@ -191,4 +275,5 @@ WIRE = Wire(
     write_stream=write_stream,
     read_reply=read_reply,
     read_stream=read_stream,
+    keep=keep,
 )

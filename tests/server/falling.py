@@ -71,5 +71,5 @@ def told(headers: dict[str, str]) -> tuple[str | None, ...]:
 
 async def metrics(proxy: Proxy, name: str) -> dict[tuple[str, ...], float]:
     """The series of one metric that are not 0, by the values of their labels."""
-    family = getattr(proxy.runtime.metrics.traffic, name)
-    return {labels: value for labels, value in family.values.items() if value}
+    family = getattr(proxy.runtime.metrics.traffic, name).collect()
+    return {tuple(sample.labels.values()): sample.value for sample in family.samples if sample.value}

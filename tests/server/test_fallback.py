@@ -548,11 +548,10 @@ async def test_spans_tell_of_each_attempt_and_why_there_was_another(monkeypatch:
 async def test_series_are_there_before_anything_fails() -> None:
     async with before_all(Target("chat", [whole("chat")]), Target("chat", [whole("chat")])) as (proxy, _):
         traffic = proxy.runtime.metrics.traffic
-        assert {(one, other, result) for one, other, result in traffic.fallbacks.values} == {
+        fallbacks = {tuple(sample.labels.values()) for sample in traffic.fallbacks.collect().samples}
+        assert fallbacks == {
             (one, other, result) for one, other in (("one", "two"), ("two", "one")) for result in ("ok", "failed")
         }
-        assert {reason for upstream, reason in traffic.retries.values if upstream == "one"} >= {
-            "connection",
-            "credential",
-        }
+        retries = [sample.labels for sample in traffic.retries.collect().samples]
+        assert {labels["reason"] for labels in retries if labels["upstream"] == "one"} >= {"connection", "credential"}
         assert await circuits(proxy) == {"one": 0.0, "two": 0.0}
